@@ -1,7 +1,7 @@
-// contract.h — predicates in which loops and micro-kernels state their contracts, for ET_ASSERT at
-// the head of each entry point. Debug builds check them for every instruction set; release builds
-// have none of their code. Overlap of operands is not among them: a damaged file may arrange it,
-// and then gets other numbers, never other memory. Relies on runtime/check.h.
+// contract.h — predicates for the contracts of loops and micro-kernels, used with ET_ASSERT at the
+// head of each entry point. Debug builds check them for every instruction set; release builds have
+// none of their code. Overlap of operands is not checked: a damaged file may cause it, and then
+// gets other numbers, never other memory. Relies on runtime/check.h.
 #ifndef ET_KERNELS_CONTRACT_H
 #define ET_KERNELS_CONTRACT_H
 
@@ -10,7 +10,7 @@
 
 #include "runtime/check.h"
 
-// Whether n elements of a type can be at p: an aligned address; any address for none.
+// True if p can hold n elements of a type: an aligned address; any address for none.
 #define ETI_HOLDS(p, n, type) \
   ((n) == 0 || ((p) != NULL && (uintptr_t)(const void *)(p) % _Alignof(type) == 0))
 

@@ -1,11 +1,11 @@
-// custom.h — the one include of an operator that a user writes. It is one C file, built to a
+// custom.h — the single include of a custom operator. The operator is one C file, built to a
 // library that a running program loads (executorch_py build-ops), or compiled into a device's
-// program, where its table goes in front of ours. This header and et.h suffice. Sections, in
+// program, with its table in front of the built-in one. This header and et.h suffice. Sections, in
 // reading order:
 //   1 arguments   2 shapes and layouts   3 failing with a message   4 the library
-// Kernels keep the rules of ours: no memory of their own (et_prepare_alloc claims some at load, the
-// context has scratch), no globals, outputs resized before they are written, results that do not
-// depend on threads (et_parallel_for). Knows no operator.
+// Kernels keep the rules of the built-in ones: no memory of their own (et_prepare_alloc claims some
+// at load, the context has scratch), no globals, outputs resized before they are written, results
+// that do not depend on threads (et_parallel_for). Knows no operator.
 #ifndef ET_CUSTOM_H
 #define ET_CUSTOM_H
 
@@ -31,7 +31,7 @@ static inline et_status et_arg_tensor(const et_kernel_ctx *ctx, et_value *const 
                                       et_tensor **out) {
   return eti_arg_tensor(ctx, args, i, out);
 }
-// NULL for None.
+// Reads a tensor or None, which gives NULL.
 static inline et_status et_arg_optional_tensor(const et_kernel_ctx *ctx, et_value *const *args,
                                                size_t i, et_tensor **out) {
   return eti_arg_optional_tensor(ctx, args, i, out);
@@ -40,7 +40,7 @@ static inline et_status et_arg_int(const et_kernel_ctx *ctx, et_value *const *ar
                                    int64_t *out) {
   return eti_arg_int(ctx, args, i, out);
 }
-// Any number.
+// Reads any number as a double.
 static inline et_status et_arg_double(const et_kernel_ctx *ctx, et_value *const *args, size_t i,
                                       double *out) {
   return eti_arg_double(ctx, args, i, out);
@@ -49,12 +49,12 @@ static inline et_status et_arg_bool(const et_kernel_ctx *ctx, et_value *const *a
                                     bool *out) {
   return eti_arg_bool(ctx, args, i, out);
 }
-// NULL for None.
+// Reads a string or None, which gives NULL.
 static inline et_status et_arg_string(const et_kernel_ctx *ctx, et_value *const *args, size_t i,
                                       const char **out) {
   return eti_arg_string(ctx, args, i, out);
 }
-// Copies a list of at most `capacity` integers; *n is how many it has.
+// Copies a list of at most `capacity` integers; *n is their number.
 static inline et_status et_arg_ints(const et_kernel_ctx *ctx, et_value *const *args, size_t i,
                                     int64_t *out, size_t capacity, size_t *n) {
   return eti_arg_ints(ctx, args, i, out, capacity, n);
@@ -74,21 +74,21 @@ static inline et_kernel_ctx et_prepare_args(const et_prepare_ctx *ctx) {
 
 // ---- 2 · Shapes and layouts
 
-// Gives an output the sizes of another tensor of the same rank.
+// Resizes an output to the sizes of another tensor of the same rank.
 static inline et_status et_resize_like(const et_kernel_ctx *ctx, et_tensor *out,
                                        const et_tensor *like) {
   return eti_resize_like(ctx, out, like);
 }
-// Gives an output these sizes.
+// Resizes an output to these sizes.
 static inline et_status et_resize(const et_kernel_ctx *ctx, et_tensor *out, const int32_t *sizes,
                                   size_t rank) {
   return et_tensor_resize(out, sizes, rank, ctx->err);
 }
-// Same sizes and elements in the same order: one linear walk over both is right.
+// True if two tensors have the same sizes and order of elements, so that one linear walk fits both.
 static inline bool et_same_layout(const et_tensor *a, const et_tensor *b) {
   return eti_same_layout(a, b);
 }
-// Elements lie in logical order (row-major).
+// True if elements are in logical (row-major) order.
 static inline bool et_is_contiguous(const et_tensor *t) {
   return eti_is_contiguous(t);
 }
@@ -99,17 +99,17 @@ static inline et_status et_wrap_dim(const et_kernel_ctx *ctx, int64_t dim, size_
 }
 
 // ---- 3 · Failing with a message (check.h)
-//   ET_TRY(call);                                             passes a failure on
+//   ET_TRY(call);                                             returns a failure
 //   ET_CHECK(condition, ctx->err, ET_INVALID_ARGUMENT, "cap: expected more than 0, got %g", cap);
 
 // ---- 4 · The library
 
-// Raised whenever a structure that crosses the border between runtime and kernel changes its
-// meaning. Libraries of another number are refused when they are loaded.
+// Version of the structures that cross the border between runtime and kernel, raised whenever one
+// changes its meaning. Libraries with another version are refused at load.
 #define ET_OPS_ABI 3u
 #define ET_OPS_MAGIC 0x53504F45u  // "EOPS"
 
-// The header that an operator library exports. The struct sizes catch ABI changes that the number
+// The header that an operator library exports. The struct sizes catch ABI changes that the version
 // missed.
 typedef struct et_op_library {
   uint32_t magic;
@@ -119,11 +119,12 @@ typedef struct et_op_library {
   et_op_table table;
 } et_op_library;
 
-// At the end of the file, once: ET_OP_LIBRARY(ops); over `static const et_op ops[]`, in any order.
-// A row takes sets of types: those of dtype_sets.h, or ET_DTYPE_BIT(ET_I64) and the like, with |.
-// A program that links such files gives each a name, and that of the next one, and passes the first
-// one's table to its methods: -DET_OP_LIBRARY_NAME=softcap_ops -DET_OP_LIBRARY_NEXT=more_ops. Rows
-// are then searched as they stand, so they must be sorted (executorch_py build-kernels --ops says).
+// Exports the operators, once, at the end of the file: ET_OP_LIBRARY(ops); over `static const et_op
+// ops[]`, in any order. Rows have sets of types: those of dtype_sets.h, or ET_DTYPE_BIT(ET_I64) and
+// the like, with |. A program that links such files names each one and its successor, and passes
+// the table of the first to its methods: -DET_OP_LIBRARY_NAME=softcap_ops
+// -DET_OP_LIBRARY_NEXT=more_ops. Their rows are not sorted at load, so they must be sorted
+// (executorch_py build-kernels --ops checks it).
 #ifndef ET_OP_LIBRARY_NAME
 #define ET_OP_LIBRARY_NAME et_op_library_v1
 #endif

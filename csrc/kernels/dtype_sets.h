@@ -3,8 +3,8 @@
 #ifndef ET_DTYPE_SETS_H
 #define ET_DTYPE_SETS_H
 
-// Numbers of et_dtype, repeated as literals for the preprocessor; kernels/lib/args.c ties them with
-// static_assert.
+// Numbers of et_dtype, repeated as literals for the preprocessor; kernels/lib/args.c checks them
+// with static_assert.
 #define ET_TYPES_INT 0x1Fu                      // u8 i8 i16 i32 i64
 #define ET_TYPES_HALF ((1u << 5) | (1u << 15))  // f16 bf16
 #define ET_TYPES_F32 (1u << 6)
@@ -20,11 +20,11 @@
 #define ET_TYPES_REAL_BOOL (ET_TYPES_REAL | ET_TYPES_BOOL)
 #define ET_TYPES_REAL_HALF_BOOL (ET_TYPES_REAL | ET_TYPES_HALF | ET_TYPES_BOOL)
 #define ET_TYPES_INT_BOOL (ET_TYPES_INT | ET_TYPES_BOOL)
-#define ET_TYPES_ALL 0x3FFFFFFFu  // anything that is only moved as bytes
+#define ET_TYPES_ALL 0x3FFFFFFFu  // elements that are only copied as bytes
 
-// The element types that a build computes in. A selective build (executorch_py build-kernels) names
-// the types that its programs use: tables then have no function for the others, which are left out
-// of the binary, and such arguments are refused like any that a kernel does not support.
+// Element types of a build. A selective build (executorch_py build-kernels) names the types that
+// its programs use. Tables then have no functions for other types, and kernels refuse arguments of
+// these types.
 #ifndef ET_BUILD_TYPES
 #define ET_BUILD_TYPES ET_TYPES_ALL
 #endif

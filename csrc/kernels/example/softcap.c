@@ -12,13 +12,13 @@ typedef struct softcap_call {
   float cap;
 } softcap_call;
 
-// One range of elements; ranges run on several threads and share nothing.
+// One range of elements; ranges run on several threads and share no data.
 static void softcap_range(void *ctx, size_t begin, size_t end) {
   const softcap_call *call = ctx;
   for (size_t i = begin; i < end; i++) call->out[i] = call->cap * tanhf(call->x[i] / call->cap);
 }
 
-// Arguments are the schema's, then what it writes: x, cap, out, and out once more as the result.
+// Arguments are the schema's, the output, and the output again as the result: x, cap, out, out.
 static et_status softcap_out(et_kernel_ctx *ctx, et_value *const *args) {
   et_tensor *x, *out;
   double cap;

@@ -1,6 +1,6 @@
-// accumulate.h — adding elements in place, one after the other, for operators whose targets repeat
-// (scatter_add, index_put). Relies on et_dtype alone. Halves add in f32 and round after every
-// addition; bool is a logical or.
+// accumulate.h — in-place addition of elements, one after the other, for operators with repeated
+// targets (scatter_add, index_put). Relies on et_dtype alone. Halves add in f32 and round after
+// every addition; bool is a logical or.
 #ifndef ET_ACCUMULATE_H
 #define ET_ACCUMULATE_H
 

@@ -1,6 +1,6 @@
-// args.c — see args.h. Each reader accepts what the file format can hold in that place and
-// refuses the rest by naming the position, the kind found and the kind needed. Also ties the
-// literals of dtype_sets.h to the numbers of et.h.
+// args.c — see args.h. Each reader accepts the kinds that the file format allows there; for others
+// its message has the position, the kind expected and the kind found. Also checks the literals of
+// dtype_sets.h against the numbers of et.h.
 #include "kernels/lib/args.h"
 
 #include "kernels/dtype_sets.h"
@@ -42,7 +42,7 @@ et_status eti_arg_tensor(const et_kernel_ctx *ctx, et_value *const *args, size_t
   const et_value *v = args[i];
   if (v == NULL || v->tag != ET_TENSOR) return wrong_kind(ctx, i, v, "Tensor");
   et_tensor *t = v->as.tensor;
-  // A damaged file can order instructions so that a view is read before it was given memory.
+  // A damaged file can order instructions so that a view is read before it has memory.
   ET_CHECK(t->data != NULL || t->numel == 0 || eti_is_preparing(ctx), ctx->err, ET_INVALID_STATE,
            "argument %zu: the tensor has no memory yet", i);
   *out = t;

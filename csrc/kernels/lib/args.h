@@ -7,8 +7,8 @@
 #include "runtime/check.h"
 #include "runtime/et.h"
 
-// A number argument ("Scalar" in schemas), kept exact: is_float tells which field counts; Bool is
-// an integer 0 or 1.
+// A number argument ("Scalar" in schemas), kept exact: is_float selects the field; Bool is an
+// integer 0 or 1.
 typedef struct eti_scalar {
   bool is_float;
   bool is_bool;
@@ -16,8 +16,8 @@ typedef struct eti_scalar {
   double d;  // always set, rounded when the integer does not fit
 } eti_scalar;
 
-// i is the argument's position, for the message. All fail with ET_INVALID_PROGRAM when the value
-// has another kind. A tensor that has elements has memory too (checked here), except in prepare.
+// Readers of argument i; the position is for the message. All fail with ET_INVALID_PROGRAM for a
+// value of another kind. A tensor with elements has memory (checked here), except in prepare.
 et_status eti_arg_tensor(const et_kernel_ctx *ctx, et_value *const *args, size_t i,
                          et_tensor **out);
 et_status eti_arg_optional_tensor(const et_kernel_ctx *ctx, et_value *const *args, size_t i,
@@ -42,8 +42,8 @@ et_status eti_arg_string(const et_kernel_ctx *ctx, et_value *const *args, size_t
 // (*n = 0) when optional.
 et_status eti_arg_ints(const et_kernel_ctx *ctx, et_value *const *args, size_t i, int64_t *out,
                        size_t capacity, size_t *n);
-// One integer for all of `spatial` dimensions or one for each, at least `least`, into the last
-// `spatial` of three. An empty list leaves `out` alone where that is allowed.
+// Reads one integer for all of `spatial` dimensions or one for each, at least `least`, into the
+// last `spatial` of three. An allowed empty list leaves `out` unchanged.
 et_status eti_arg_spatial(const et_kernel_ctx *ctx, et_value *const *args, size_t i, const char *op,
                           const char *what, size_t spatial, int64_t least, bool may_be_empty,
                           int64_t out[3]);
@@ -64,7 +64,7 @@ static inline et_tensor *eti_list_tensor(et_value *const *list, size_t i) {
 }
 
 // The kernel context of a prepare step, so that prepare and run unpack arguments with the same
-// functions. Its scratch size is the mark by which readers know that tensors have no memory yet.
+// functions. Its scratch size tells readers that tensors have no memory yet.
 static inline et_kernel_ctx eti_prepare_args(const et_prepare_ctx *ctx) {
   const et_kernel_ctx k = {.err = ctx->err, .scratch_bytes = SIZE_MAX};
   return k;

@@ -1,5 +1,5 @@
-// compact.c — see compact.h. Positions of selected elements are listed in blocks without branches,
-// which random masks would mispredict; then as many elements move.
+// compact.c — see compact.h. Positions of selected elements are listed block by block, without
+// branches that random masks would mispredict. Then only these elements are moved.
 #include "kernels/lib/compact.h"
 
 #include <string.h>
@@ -36,7 +36,7 @@ size_t eti_find_nonzero(const char *p, ptrdiff_t stride, size_t n, size_t bytes,
 }
 #undef FIND_IN
 
-// Neighbours, in sums as narrow as the elements, which vectors take.
+// Sums are as narrow as the elements, so that neighbours are added as vectors.
 #define COUNT_IN(T)              \
   for (size_t i = 0; i < n; i++) \
     found = (T)(found + ((((const T *)(const void *)p)[i] & mask) != 0));
@@ -67,7 +67,7 @@ static size_t count_dense(const char *p, size_t n, size_t bytes, uint64_t bits) 
 #undef COUNT_IN
 
 size_t eti_count_nonzero(const char *p, ptrdiff_t stride, size_t n, size_t bytes, uint64_t bits) {
-  enum { BLOCK = 255 };  // whose number fits a byte
+  enum { BLOCK = 255 };  // a count that fits a byte
   int32_t at[ETI_FIND];
   size_t count = 0;
   for (size_t i = 0; i < n; i += BLOCK) {
@@ -82,7 +82,7 @@ size_t eti_count_nonzero(const char *p, ptrdiff_t stride, size_t n, size_t bytes
 
 // ---- counting
 
-// The walk over the mask and, where there is one, another window of its shape.
+// Starts the walk over the mask and, if given, a view of the same shape.
 static eti_iter walk_of(const eti_compact *m, const eti_window *view, const char *data,
                         size_t bytes) {
   eti_iter it = {.numel = m->numel, .n_operands = view == NULL ? 1 : 2};
@@ -139,16 +139,16 @@ typedef struct move {
   eti_iter it;
   size_t bytes;
   char *line;
-  const eti_window *view;  // of the line, to put; NULL: it is dense, and taken to
+  const eti_window *view;  // of the scattered side; NULL: a dense line is gathered
   bool is_dense;
 } move;
 
 typedef struct part_move {
   const move *of;
-  size_t k, end;  // of the line
+  size_t k, end;  // positions in the line
 } part_move;
 
-// `count` elements, at line and at the positions given.
+// Moves `count` elements between the line and the given positions.
 static inline void move_found(char *line, char *data, ptrdiff_t stride, const int32_t *at,
                               size_t count, size_t bytes, const bool puts) {
   for (size_t i = 0; i < count; i++, line += bytes) {

@@ -1,6 +1,6 @@
-// compact.h — the elements that a mask selects, in logical order, on several threads: each counts
-// those of its part of the mask, and moves them from where the parts before it end. Relies on
-// iter.h for strides. Knows no operator.
+// compact.h — the elements that a mask selects, in logical order, on several threads. Each thread
+// counts the selected elements of its part of the mask; counts of earlier parts give its place in
+// the line. Relies on iter.h for strides. Knows no operator.
 #ifndef ET_COMPACT_H
 #define ET_COMPACT_H
 
@@ -9,11 +9,11 @@
 
 enum { ETI_FIND = 256 };  // elements searched at a time
 
-// Positions at[0..found) of those of n ≤ ETI_FIND elements that have some of `bits`. Elements have
-// `bytes` bytes and are `stride` bytes apart.
+// Lists the positions at[0..found) of those of n ≤ ETI_FIND elements that have some of `bits`.
+// Elements have `bytes` bytes and are `stride` bytes apart.
 size_t eti_find_nonzero(const char *p, ptrdiff_t stride, size_t n, size_t bytes, uint64_t bits,
                         int32_t at[ETI_FIND]);
-// The number of such elements among n, which may be any number.
+// Counts such elements among any number n.
 size_t eti_count_nonzero(const char *p, ptrdiff_t stride, size_t n, size_t bytes, uint64_t bits);
 
 enum { ETI_MASK_PARTS = 16 };
@@ -23,7 +23,7 @@ typedef struct eti_compact {
   eti_window mask;  // broadcast to the shape that is walked; bytes
   const char *mask_data;
   size_t numel, n_parts;
-  size_t first[ETI_MASK_PARTS + 1];  // selected elements before each part, and all of them
+  size_t first[ETI_MASK_PARTS + 1];  // selected elements before each part; the last is their total
 } eti_compact;
 
 // Counts the elements that the mask selects, broadcast to `shape` and aligned at its last

@@ -1,5 +1,5 @@
-// copy_op.c — see copy_op.h. Windows are snapshots of sizes and strides taken before the output is
-// resized. So a damaged file that passes one tensor twice cannot make a plan leave its memory.
+// copy_op.c — see copy_op.h. Sizes and strides are copied before the output is resized, so a
+// damaged file that passes one tensor twice cannot make a plan leave its memory.
 #include "kernels/lib/copy_op.h"
 
 #include "kernels/loops/cast_values.h"

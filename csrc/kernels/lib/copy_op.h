@@ -1,7 +1,7 @@
 // copy_op.h — the frame of operators that are one strided copy from their first argument to their
-// output: run builds a plan and runs it; prepare keeps the plan when no shape can change between
-// runs. Also plans for lists of copies (cat, split). Relies on strided_copy.h and shape.h.
-// Knows no operator: a plan function says which element goes where.
+// output: run builds a plan and executes it; prepare keeps the plan when no shape can change
+// between runs. Also plans for lists of copies (cat, split). Relies on strided_copy.h and shape.h.
+// Knows no operator: a plan function maps elements.
 #ifndef ET_COPY_OP_H
 #define ET_COPY_OP_H
 
@@ -20,7 +20,7 @@ static inline et_kernel_ctx eti_silent_args(const et_prepare_ctx *ctx) {
   return k;
 }
 
-// Reads the arguments, resizes out, and leaves a finished plan for out ← self. Called in run and in
+// Reads the arguments, resizes out, and makes a finished plan for out ← self. Called in run and in
 // prepare.
 typedef et_status (*eti_plan_fn)(const et_kernel_ctx *ctx, et_value *const *args, et_tensor *out,
                                  const et_tensor *self, eti_copy_plan *plan);
@@ -28,12 +28,12 @@ typedef et_status (*eti_plan_fn)(const et_kernel_ctx *ctx, et_value *const *args
 // self is argument 0, out argument i_out.
 et_status eti_copy_op_run(et_kernel_ctx *ctx, et_value *const *args, size_t i_out,
                           eti_plan_fn plan);
-// Leaves ctx->state NULL, with ET_OK, when shapes are dynamic or arguments are wrong: run then
-// plans, or reports, itself.
+// Keeps a plan in ctx->state. Leaves it NULL, with ET_OK, when shapes are dynamic or arguments are
+// wrong; run then plans, or reports the error.
 et_status eti_copy_op_prepare(et_prepare_ctx *ctx, et_value *const *args, size_t i_out,
                               eti_plan_fn plan);
 
-// The end of most plan functions: out gets the window's shape and, element for element, its values.
+// Finishes most plan functions: out gets the window's shape and, element for element, its values.
 et_status eti_copy_op_window(const et_kernel_ctx *ctx, et_tensor *out, const et_tensor *self,
                              const eti_window *view, eti_copy_plan *plan);
 
@@ -43,8 +43,8 @@ et_status eti_plan_clone(const et_kernel_ctx *ctx, et_value *const *args, et_ten
 et_status eti_plan_convert(const et_kernel_ctx *ctx, et_value *const *args, et_tensor *out,
                            const et_tensor *self, eti_copy_plan *plan);
 
-// Plans of several copies in one block of state. Part k is planned by the function given; n parts
-// are kept back to back.
+// Plans of several copies in one block of state. The given function plans part k; n parts are kept
+// back to back.
 typedef et_status (*eti_part_fn)(const et_kernel_ctx *ctx, et_value *const *args, size_t k,
                                  size_t n, eti_copy_plan *plan);
 et_status eti_parts_prepare(et_prepare_ctx *ctx, et_value *const *args, size_t n, eti_part_fn part);
@@ -60,11 +60,11 @@ et_status eti_checked_size(const et_kernel_ctx *ctx, int64_t value, const char *
 et_status eti_wrap_index(const et_kernel_ctx *ctx, int64_t index, size_t dim, int64_t size,
                          int64_t *out);
 
-// Argument i, a dimension of self, which must have one; negative ones count from the end.
+// Reads argument i, a dimension of self, which must exist; negative ones count from the end.
 et_status eti_arg_dim(const et_kernel_ctx *ctx, et_value *const *args, size_t i,
                       const et_tensor *self, const char *op, size_t *dim);
 
-// Argument i, the sizes that a view of numel elements gets; one may be -1 and is worked out.
+// Reads argument i, the sizes of a view of numel elements; one size may be -1 and is inferred.
 et_status eti_arg_reshape(const et_kernel_ctx *ctx, et_value *const *args, size_t i, size_t numel,
                           eti_shape *shape);
 
@@ -87,12 +87,12 @@ void eti_window_remove(eti_window *view, size_t dim);  // drops a dimension
 // Adds a dimension before dim; rank < ET_MAX_RANK.
 void eti_window_insert(eti_window *view, size_t dim, int32_t size, ptrdiff_t stride);
 
-// Copies a window into a tensor of its shape, unless it is that tensor.
+// Copies a window into a tensor of its shape, unless they share memory.
 void eti_copy_first(const et_kernel_ctx *ctx, const et_tensor *out, const eti_window *self,
                     const void *data);
 
-// The loop of condition (any byte but 0), a, b that takes elements of a type from a or b, by their
-// size; NULL where there is none.
+// The loop of condition (any byte but 0), a, b that selects elements of a type from a or b, by
+// their size; NULL when there is none.
 eti_loop eti_where_loop(et_dtype dtype);
 
 #endif  // ET_COPY_OP_H

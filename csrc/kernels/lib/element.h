@@ -1,4 +1,4 @@
-// element.h — single elements of real tensors as f64 or i64, for kernels whose access pattern is
+// element.h — single elements of real tensors as f64 or i64, for kernels with an access pattern of
 // their own: one load, some arithmetic, one store. Offsets count elements. Relies on the cast
 // table; bulk work casts rows instead.
 #ifndef ET_ELEMENT_H
@@ -24,7 +24,7 @@ static inline double eti_load_f64(const et_tensor *t, ptrdiff_t at) {
   }
 }
 
-// Rounded once; integers saturate or wrap as casts do.
+// Stores a value, rounded once; integers saturate or wrap as casts do.
 static inline void eti_store_f64(const et_tensor *t, ptrdiff_t at, double value) {
   eti_casts[ET_F64][t->dtype](eti_element(t, at), 0, &value, 0, 1);
 }
@@ -34,7 +34,7 @@ static inline int64_t eti_load_index(const et_tensor *t, ptrdiff_t at) {
   return t->dtype == ET_I64 ? ((const int64_t *)t->data)[at] : ((const int32_t *)t->data)[at];
 }
 
-// Offset of logical element k; the tensor has elements.
+// Offset of logical element k of a tensor that has elements.
 static inline ptrdiff_t eti_offset_of(const et_tensor *t, size_t k) {
   ptrdiff_t offset = 0;
   for (size_t d = t->rank; d-- > 0;) {

@@ -125,7 +125,7 @@ static et_status common_type(const et_kernel_ctx *ctx, const operand in[2], et_d
   return ET_OK;
 }
 
-// Tensors are dense, so that their elements are the first numel in memory, in some order.
+// True if a tensor contains 0. Tensors are dense, so its elements are the first numel in memory.
 static bool has_zero(const et_tensor *t) {
   uint64_t zeros = 0;
   switch (et_dtype_bytes((et_dtype)t->dtype)) {
@@ -151,8 +151,8 @@ static et_status check_divisor(const et_kernel_ctx *ctx, const operand *b) {
   return ET_OK;
 }
 
-// ATen computes halves in f32, of operands that were rounded to the common type, whatever they are;
-// only a product and a quotient take one number on the right as it is.
+// The half type that an operand is rounded to. ATen computes halves in f32, from operands rounded
+// to the common type; only a product and a quotient use a number on the right unrounded.
 static uint8_t rounded_to(const eti_elementwise *op, const operand *in, bool right,
                           et_dtype common) {
   if (op->rule == ETI_RULE_LOGICAL || eti_compute_type(common) == common) return 0;
@@ -212,7 +212,7 @@ static et_status binary_general(et_kernel_ctx *ctx, et_value *const *args,
   return eti_map_run(ctx, &map, operands, 3);
 }
 
-// The usual case without prepare (dynamic shapes): three tensors of one type and one layout, and a
+// Runs the usual case without prepare (dynamic shapes): three tensors of one type and layout, and a
 // loop without parameters.
 static bool run_alike(et_value *const *args, const eti_elementwise *op, size_t i_out) {
   if (args[0]->tag != ET_TENSOR || args[1]->tag != ET_TENSOR || args[i_out]->tag != ET_TENSOR ||
@@ -262,7 +262,7 @@ et_status eti_binary_prepare(et_prepare_ctx *ctx, et_value *const *args, const e
   eti_params params = {.align = 0.0};
   ET_TRY(binary_map(&k, args, op, in, out, fill, &map, &params));
   if (op->divides && eti_is_integral((et_dtype)map.types[1]))
-    return ET_OK;  // the divisor must be looked at in every run
+    return ET_OK;  // the divisor must be checked in every run
   const uint8_t arg[3] = {(uint8_t)i_out, in[0].tensor != NULL ? 0 : ETI_ARG_PARAM,
                           in[1].tensor != NULL ? 1 : ETI_ARG_PARAM};
   return eti_flat_prepare(ctx, &map, args, arg, 3, sizeof params);

@@ -1,7 +1,6 @@
-// elementwise.h — operators of one or two operands described by data: which type they compute in,
-// which loop computes, which loops are specialised per instruction set. One run and one prepare
-// function serve them all. Relies on promotion, iteration and the micro-kernels; knows no
-// operator's name.
+// elementwise.h — operators of one or two operands described by data: the type they compute in, the
+// loop that computes, and the loops of each instruction set. One run and one prepare function serve
+// all of them. Relies on promotion, iteration and the micro-kernels; knows no operator's name.
 #ifndef ET_ELEMENTWISE_H
 #define ET_ELEMENTWISE_H
 
@@ -18,16 +17,16 @@ typedef enum eti_rule {
 
 typedef struct eti_elementwise {
   eti_rule rule;
-  // By the type of computation (never a half), for types without micro-kernel.
+  // Loops by type of computation (never a half), for types without micro-kernel.
   const eti_loop *loops;
   eti_float_loop micro;    // of f32 and f64, per instruction set
   eti_int_loop micro_int;  // of integers
   eti_loop halves;         // of both half types as bits, or NULL: they compute in f32
   size_t grain;            // 0 = cheap
   bool divides;            // an integer 0 as second operand is an error
-  bool wide_right;         // one number on the right of halves is not rounded to a half first
+  bool wide_right;         // a number on the right of halves is not rounded to a half
 #ifdef ET_SELECTED_LOOPS
-  const char *uses, *uses_int;  // references by which build-kernels finds the loops
+  const char *uses, *uses_int;  // references for build-kernels, which finds the loops by them
 #endif
 } eti_elementwise;
 
@@ -41,7 +40,7 @@ typedef struct eti_elementwise {
 #define ETI_MICRO_INT(name) ETI_INT_##name ETI_NOTE(uses_int, ints, name)
 
 // Parameters of a loop: numbers k[0], k[1] … in the type of computation; a number that is an
-// operand lies at ETI_PARAM_OPERAND.
+// operand is at ETI_PARAM_OPERAND.
 typedef union eti_params {
   double align;
   unsigned char bytes[ETI_FLAT_PARAMS];
@@ -71,9 +70,9 @@ et_status eti_binary_run(et_kernel_ctx *ctx, et_value *const *args, const eti_el
 et_status eti_binary_prepare(et_prepare_ctx *ctx, et_value *const *args, const eti_elementwise *op,
                              size_t i_out, eti_fill_params fill);
 
-// A plain operator whose arguments are its operands and out: both its functions, and its
-// description as designated initialisers. A constant for each operator, not one table, so that a
-// selective build drops those of the others.
+// Defines a plain operator whose arguments are its operands and out: its two functions and its
+// description, as designated initialisers. Each operator is a constant of its own, not a row of a
+// table, so that a selective build drops the others.
 #define ETI_UNARY_OPERATOR(name, ...)                                    \
   static const eti_elementwise name##_op = {__VA_ARGS__};                \
   et_status op_##name(et_kernel_ctx *ctx, et_value *const *args) {       \

@@ -1,5 +1,5 @@
-// epilogue.c — running epilogues, see epilogue.h: looks up the tensors of a call and does the
-// steps, block by block. epilogue_parse.c parses them.
+// epilogue.c — running epilogues, see epilogue.h: looks up the tensors of a call and runs the steps
+// block by block. epilogue_parse.c parses them.
 #include "kernels/lib/epilogue.h"
 
 #include "kernels/lib/args.h"

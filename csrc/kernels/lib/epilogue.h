@@ -1,11 +1,10 @@
-// epilogue.h — element-wise steps on the result of another operator, done while that result is
-// still in the cache: an activation, a residual sum, both, or any other few steps (oneDNN:
-// post-ops). A step calls the loop of its operator, so that the bits are those of the operators one
-// by one. f32 only. Relies on the loops of micro/eltwise; knows no operator that ends in an
-// epilogue.
+// epilogue.h — element-wise steps on the result of another operator while that result is still in
+// the cache: an activation, a residual sum, both, or any other few steps (oneDNN: post-ops). A step
+// calls the loop of its operator, so the bits are those of separate operators. f32 only. Relies on
+// the loops of micro/eltwise; knows no operator that has an epilogue.
 //
-// In a file an epilogue is a text, a list of numbers and a list of tensors. The text is steps with
-// spaces between, each the name of a loop; a step of two operands says where they come from:
+// In a file an epilogue is a text, a list of numbers and a list of tensors. The text has steps
+// separated by spaces, each the name of a loop; a step of two operands names their sources:
 //
 //   "add:_s clamp mul:x_ div:_s" with 3, 0, 6, 6      hardswish
 //   "add:0_ relu" with one tensor                     relu(tensor + result)
@@ -13,16 +12,16 @@
 //   _  the result of the step before      x  the operand of the first step
 //   s  the next of the numbers            0 … 3  one of the tensors
 //
-// prepare parses the text into an eti_epilogue, which lies in the call's state; run only looks up
-// the tensors. Rows of operators with an epilogue therefore say .needs_prepare.
+// prepare parses the text into an eti_epilogue in the call's state; run only looks up the tensors.
+// Operators with an epilogue therefore have .needs_prepare.
 #ifndef ET_EPILOGUE_H
 #define ET_EPILOGUE_H
 
 #include "kernels/lib/iter.h"
 #include "kernels/micro/clamp_range.h"
 
-// X(kind, name, n_numbers): the steps and how many numbers each takes, operands apart.
-// executorch_py/exir/dialects/own_ops.py computes the same ones in torch.
+// X(kind, name, n_numbers): the steps and their parameters, operands apart.
+// executorch_py/exir/dialects/own_ops.py computes the same steps in torch.
 // clang-format off
 #define ETI_EPILOGUE_LIST(X) \
   X(unary, abs, 0) X(unary, neg, 0) X(unary, relu, 0) X(unary, sqrt, 0) X(unary, rsqrt, 0) \
@@ -32,7 +31,7 @@
   X(binary, minimum, 0)
 // clang-format on
 
-// Limits, and the number of arguments: own_ops.py has the same ones.
+// Limits, and the number of arguments; own_ops.py has the same values.
 enum { ETI_EPILOGUE_STEPS = 8, ETI_EPILOGUE_TENSORS = 4, ETI_EPILOGUE_ARGS = 3 };
 
 typedef enum eti_epilogue_source {
@@ -69,20 +68,20 @@ et_status eti_epilogue_prepare(et_prepare_ctx *ctx, et_value *const *args, size_
                                const eti_epilogue **out);
 
 // Looks up the tensors of a prepared epilogue, and checks that result and tensors are f32 and have
-// one layout. Asked before the first step, once the result has its size.
+// one layout. Called before the first step, once the result has its size.
 et_status eti_epilogue_bind(const et_kernel_ctx *ctx, et_value *const *args, size_t i,
                             const eti_epilogue *epilogue, const et_tensor *result,
                             eti_epilogue_call *call);
 
-// n elements in a row, `at` elements into the result's memory; in may be out.
+// Runs the steps on n elements in a row, `at` elements into the result's memory; in may be out.
 void eti_epilogue_row(const eti_epilogue_call *call, const float *in, float *out, size_t at,
                       size_t n);
 
-// The same for `n_rows` rows whose starts are `step` elements apart, in place.
+// Runs the steps in place on `n_rows` rows whose starts are `step` elements apart.
 void eti_epilogue_rows(const eti_epilogue_call *call, float *rows, size_t step, size_t at,
                        size_t n_rows, size_t n);
 
-// All of a result, which lies in one stretch of memory; in has its layout.
+// Runs the steps on a whole dense result; in has its layout.
 void eti_epilogue_all(const et_pool *pool, const eti_epilogue_call *call, const et_tensor *in,
                       const et_tensor *out);
 

@@ -21,10 +21,10 @@ static FN(complex) FN(root)(size_t k, size_t n) {
 typedef struct FN(work) {
   T *re, *im, *other_re, *other_im;
   size_t lanes;
-  unsigned order;  // of the numbers in re and im: eti_fft_place
+  unsigned order;  // order of the numbers in re and im: see eti_fft_place
 } FN(work);
 
-// Planes for `lanes` lines of n numbers in so many bytes, apart as far as there is room.
+// Planes for `lanes` lines of n numbers within the given bytes, as far apart as they allow.
 static FN(work) FN(split_work)(void *work, size_t n, size_t lanes, size_t bytes) {
   T *const at = work;
   const size_t apart = plane_bytes(n * lanes * sizeof(T));
@@ -32,7 +32,7 @@ static FN(work) FN(split_work)(void *work, size_t n, size_t lanes, size_t bytes)
   return (FN(work)){at, at + plane, at + 2 * plane, at + 3 * plane, lanes, 0};
 }
 
-// Passes from number `first` on over m numbers.
+// Runs the passes from number `first` on over m numbers.
 static void FN(passes_from)(const eti_fft_plan *plan, const eti_fft_part *part, size_t first,
                             size_t m, const FN(complex) * table, FN(work) * w) {
   size_t s = w->lanes;
@@ -54,9 +54,9 @@ static void FN(part_passes)(const eti_fft_plan *plan, const eti_fft_part *part,
   FN(passes_from)(plan, part, 0, part->n, table, w);
 }
 
-// The same arithmetic in another order: the first pass leaves as many shorter lines as its radix,
-// each of which goes through the other passes while it is in the nearest cache. Results stay where
-// they are.
+// Runs the same arithmetic in another order: the first pass leaves as many shorter lines as its
+// radix, and each goes through the other passes while it is in the L1 cache. Results keep their
+// positions.
 static void FN(near_passes)(const eti_fft_plan *plan, FN(work) * w) {
   const eti_fft_part *const part = &plan->parts[0];
   const FN(complex) *const table = (const FN(complex) *)(const void *)plan->tables;
@@ -78,7 +78,7 @@ static void FN(near_passes)(const eti_fft_plan *plan, FN(work) * w) {
   w->order = radix == 8 ? 3 : 2;
 }
 
-// Whether lines side by side leave the nearest cache.
+// True if lines side by side exceed the L1 cache.
 static bool FN(is_far)(const eti_fft_plan *plan, const FN(work) * w) {
   const eti_fft_part *const part = &plan->parts[0];
   return plan->n_parts == 1 && part->n_passes > 2 && (part->radix[0] == 4 || part->radix[0] == 8) &&
@@ -96,8 +96,8 @@ static void FN(copy_rows)(T *to, size_t to_step, const T *from, size_t from_step
   }
 }
 
-// One line as a matrix, which has room for it as complex numbers; `room` is for the work of COLUMNS
-// columns. Threads have rooms of their own.
+// A line as a matrix, stored as complex numbers; `room` is work memory for COLUMNS columns. Each
+// thread has its own room.
 typedef struct FN(matrix_job) {
   const eti_fft_plan *plan;
   const FN(work) * w;
@@ -144,7 +144,7 @@ static void FN(matrix_rows)(const FN(matrix_job) * job, size_t begin, size_t end
   }
 }
 
-// Items are rooms, which share n columns; every share but the last is a whole number of blocks.
+// Each item is a room; rooms share n columns, and every share but the last is whole blocks.
 static void FN(share_columns)(void *ctx, size_t begin, size_t end) {
   const FN(matrix_job) *const job = ctx;
   const size_t n = job->plan->parts[1].n;
@@ -188,8 +188,8 @@ static void FN(exchange)(FN(work) * w) {
   *w = (FN(work)){w->im, w->re, w->other_im, w->other_re, w->lanes, w->order};
 }
 
-// Bluestein: with the chirp c[j] = exp(-πi·j²/n), result k is c[k] · Σ (x[j]·c[j]) · conj c[k - j],
-// a convolution, which transforms of a convenient length do.
+// Bluestein's algorithm: with the chirp c[j] = exp(-πi·j²/n), result k is c[k] · Σ (x[j]·c[j]) ·
+// conj c[k - j], a convolution, computed by transforms of a convenient length.
 static void FN(transform)(const eti_fft_plan *plan, FN(work) * w, bool in_any_order) {
   const size_t n = plan->length;
   if (plan->padded == n) {
@@ -234,8 +234,8 @@ static FN(complex) * FN(fill_passes)(const eti_fft_plan *plan) {
   return table;
 }
 
-// The filter is the transform of the chirp's conjugate, wrapped around, with the backward
-// transform's 1 / padded in it.
+// The filter: the transform of the chirp's conjugate, wrapped around, including the backward
+// transform's factor 1 / padded.
 static void FN(fill_chirp)(const eti_fft_plan *plan, FN(complex) * chirp) {
   const size_t n = plan->length, padded = plan->padded;
   FN(complex) *const filter = chirp + n;
@@ -282,7 +282,7 @@ static const FN(complex) * FN(half_roots)(const eti_fft_plan *plan) {
 
 // ---- lines in and out
 
-// Reads and writes a line whose numbers are adjacent: a row.
+// A job that reads and writes rows: lines whose numbers are adjacent.
 typedef struct FN(line_job) {
   const eti_fft_plan *plan;
   const FN(work) * w;
@@ -365,7 +365,7 @@ static void FN(write_complex)(const eti_fft_plan *plan, const eti_fft_lines *lin
   }
 }
 
-// Real numbers, or pairs of them as complex numbers, of lines side by side.
+// Reads lines of real numbers that are side by side, singly or as pairs that form complex numbers.
 static void FN(read_real_rows)(const eti_fft_lines *lines, FN(work) * w, size_t n, bool pairs) {
   const T *x = lines->in[0];
   const size_t bytes = w->lanes * sizeof(T);
@@ -448,8 +448,9 @@ static void FN(write_real)(const eti_fft_plan *plan, const eti_fft_lines *lines,
 
 // ---- real lines
 
-// The transform of n numbers from that of their n / 2 pairs: result k of it is the sum of those of
-// the even numbers and, rotated, of the odd ones, which follow from results k and n / 2 - k.
+// Makes the transform of n numbers from that of their n / 2 pairs. Result k is the sum of the
+// results of the even numbers and, rotated, of the odd ones; both follow from results k and n / 2 -
+// k.
 static void FN(unfold)(const eti_fft_plan *plan, FN(work) * w) {
   plan->micro->unfold((eti_fft_planes){w->other_re, w->other_im}, (eti_fft_planes){w->re, w->im},
                       FN(half_roots)(plan), plan->length, w->lanes, w->order);
@@ -479,7 +480,7 @@ static void FN(forward)(const eti_fft_plan *plan, const eti_fft_lines *lines, FN
   if (halved) {
     FN(unfold)(plan, w);
   } else {
-    memset(w->im, 0, w->lanes * sizeof(T));  // of their sum, which is real, even where it is NaN
+    memset(w->im, 0, w->lanes * sizeof(T));  // the sum of all numbers is real, even if it is NaN
   }
   FN(write_complex)(plan, lines, w, plan->n / 2 + 1);
   if (!lines->twosided) return;
@@ -493,7 +494,7 @@ static void FN(forward)(const eti_fft_plan *plan, const eti_fft_lines *lines, FN
   }
 }
 
-// Imaginary parts that a real line cannot have do not count.
+// Transforms back to real lines; ignores imaginary parts that must be zero.
 static void FN(back)(const eti_fft_plan *plan, const eti_fft_lines *lines, FN(work) * w) {
   const size_t half = plan->n / 2;
   const bool halved = is_halved(plan);

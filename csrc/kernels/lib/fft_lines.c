@@ -1,16 +1,15 @@
-// fft_lines.c — see fft_lines.h. Tables are computed in f64 from angles folded into an eighth of a
-// turn, and rounded once. Lines are laid out side by side, so that the loops of the passes have
-// neighbours to work on from the first pass on. A transform backward is one forward with real and
-// imaginary parts exchanged on both sides. Real lines of even length are transformed as half as
-// many complex numbers. Threads share a single long line by the columns of its matrix. Typed code
-// is in fft_lines.body.h.
+// fft_lines.c — see fft_lines.h. Tables are computed in f64 from angles reduced to an eighth of a
+// turn, and rounded once. Lines are stored side by side, so that the loops of all passes vectorise
+// across lines. A backward transform is a forward one with real and imaginary parts exchanged on
+// both sides. Real lines of even length are transformed as half as many complex numbers. Threads
+// share a single long line by the columns of its matrix. Typed code is in fft_lines.body.h.
 #include "kernels/lib/fft_lines.h"
 
 #include "kernels/micro/math/math_f64.h"
 
 #include <string.h>
 
-// exp(-2πi · k / n)
+// Computes exp(-2πi · k / n).
 static void root_of_unity(size_t k, size_t n, double *re, double *im) {
   const double turn = 6.28318530717958647693;
   size_t a = k % n, b = n;  // the angle is a / b of a turn
@@ -50,7 +49,7 @@ static bool factorize_length(eti_fft_part *part, size_t n) {
   size_t twos = 0;
   *part = (eti_fft_part){.n = n};
   for (; n % 2 == 0; n /= 2) twos++;
-  // Factors of 8 first, then of 4.
+  // Factors of 8 come first, then of 4.
   const size_t fours = twos % 3 == 2 ? 1 : twos % 3 == 1 && twos > 1 ? 2 : 0;
   for (size_t i = 0; i < fours; i++) part->radix[part->n_passes++] = 4;
   for (twos -= 2 * fours; twos >= 3; twos -= 3) part->radix[part->n_passes++] = 8;
@@ -62,9 +61,9 @@ static bool factorize_length(eti_fft_part *part, size_t n) {
 }
 
 enum {
-  LONGEST = 4096,  // that is transformed in passes over all of the line
+  LONGEST = 4096,  // longest line that is transformed in passes over all of it
   MOST_UNEQUAL = 8,
-  COLUMNS = 16,  // of a matrix at a time
+  COLUMNS = 16,  // columns of a matrix transformed together
 };
 
 static size_t square_root(size_t n) {
@@ -74,7 +73,7 @@ static size_t square_root(size_t n) {
   return root;
 }
 
-// A long line is the matrix of its numbers, row after row: columns are transformed, multiplied by
+// Splits a long line into a matrix, row after row: its columns are transformed, multiplied by
 // twiddles, and stored as rows, whose columns are transformed again. Both sets of columns are many
 // and short, which suits vectors and caches.
 static void split_length(eti_fft_plan *plan) {
@@ -113,8 +112,8 @@ static bool is_halved(const eti_fft_plan *plan) {
   return plan->kind != ETI_FFT_COMPLEX && plan->n % 2 == 0;
 }
 
-// Planes start a quarter of a page apart: four planes at the same place of a page would share few
-// sets of a cache, and loads would wait for stores of the other planes.
+// Planes start a quarter of a page apart: planes at equal offsets in their pages would share few
+// cache sets, and loads would wait for stores to other planes.
 enum { NEAREST = 32 * 1024, PAGE = 4096, APART = PAGE / 4, SPREAD = 4 * (PAGE + APART) };
 
 static size_t plane_bytes(size_t bytes) {
@@ -162,8 +161,8 @@ void eti_fft_bounds(int type, size_t n, size_t *table_bytes, size_t *lane_bytes)
   *lane_bytes = lane_bytes_of(padded, side, bytes);
 }
 
-// The first column of share i, when n columns are cut into `of` shares. Every share but the last is
-// a whole number of blocks.
+// First column of share i when n columns are divided into `of` shares. Every share but the last is
+// whole blocks.
 static size_t share_of(size_t n, size_t i, size_t of) {
   const size_t blocks = (n + COLUMNS - 1) / COLUMNS, at = blocks * i / of * COLUMNS;
   return at < n ? at : n;

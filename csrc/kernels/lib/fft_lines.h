@@ -1,7 +1,7 @@
 // fft_lines.h — discrete Fourier transforms of many lines of numbers, of any length: mixed radices,
-// and Bluestein's convolution for lengths with a large prime factor. Relies on micro/fft/fft_pass.h
-// and the sine for its tables, which are made in memory of the caller's. Knows no tensor: a line is
-// an address and a step.
+// and Bluestein's convolution for lengths with a large prime factor. Relies on
+// micro/fft/fft_pass.h, and on the sine for its tables, which are in the caller's memory. Knows no
+// tensor: a line is an address and a step.
 #ifndef ET_FFT_LINES_H
 #define ET_FFT_LINES_H
 
@@ -11,7 +11,7 @@
 typedef enum eti_fft_kind {
   ETI_FFT_COMPLEX,  // n complex numbers to n complex numbers
   ETI_FFT_FORWARD,  // n real numbers to n / 2 + 1 complex numbers
-  ETI_FFT_BACK,     // n / 2 + 1 complex numbers, the rest of which is implied, to n real numbers
+  ETI_FFT_BACK,     // n / 2 + 1 complex numbers (the rest is implied) to n real numbers
 } eti_fft_kind;
 
 enum { ETI_FFT_MAX_PASSES = 40, ETI_FFT_LANES = 64 };
@@ -22,7 +22,7 @@ typedef struct eti_fft_part {
   uint8_t radix[ETI_FFT_MAX_PASSES];
 } eti_fft_part;
 
-// The plan for one length, decided from numbers alone.
+// The plan for one length; it depends on nothing else.
 typedef struct eti_fft_plan {
   const eti_fft_micro *micro;
   eti_fft_kind kind;
@@ -30,14 +30,14 @@ typedef struct eti_fft_plan {
   size_t length;  // of the complex transform: n, or n / 2 for real lines of even n
   size_t padded;  // of the passes: length, or that of the convolution
   size_t n_parts;
-  eti_fft_part parts[2];  // two where the passes are those of the columns and rows of a matrix
+  eti_fft_part parts[2];  // two for the columns and the rows of a matrix
   size_t table_bytes;     // of tables, a multiple of 64
-  size_t lane_bytes;      // of work for each line that is transformed at a time, a multiple of 64
+  size_t lane_bytes;      // of work memory per line, a multiple of 64
   size_t most_lanes;
-  size_t room_bytes;  // of work for each more thread that shares a line; 0: none can
+  size_t room_bytes;  // of work memory per further thread of a shared line; 0: none
   char *tables;       // set by eti_fft_fill
-  // Set by a caller with a single long line for several threads: n_rooms - 1 rooms beside the
-  // line's.
+  // Set by a caller with a single long line for several threads: n_rooms - 1 rooms beside that of
+  // the line.
   const et_pool *pool;
   char *rooms;
   size_t n_rooms;
@@ -45,7 +45,7 @@ typedef struct eti_fft_plan {
 
 // type is ETI_FFT_F32 or ETI_FFT_F64; n ≥ 1.
 void eti_fft_plan_init(eti_fft_plan *plan, int type, eti_fft_kind kind, size_t n);
-// The most that plans for lengths up to n need.
+// Upper bounds of the needs of plans for lengths up to n.
 void eti_fft_bounds(int type, size_t n, size_t *table_bytes, size_t *lane_bytes);
 // Computes the tables; `tables` has table_bytes bytes and lives as long as the plan is used, work
 // has lane_bytes.
@@ -57,7 +57,7 @@ typedef struct eti_fft_lines {
   const void *in[ETI_FFT_LANES];
   void *out[ETI_FFT_LANES];
   size_t n_lines;
-  bool in_rows, out_rows;  // lines lie side by side: a line starts one element after another
+  bool in_rows, out_rows;  // lines are side by side: each starts one element after the last
   ptrdiff_t in_step, out_step;
   bool backward;  // of ETI_FFT_COMPLEX: the sign of the exponent
   bool twosided;  // of ETI_FFT_FORWARD: all n results are written

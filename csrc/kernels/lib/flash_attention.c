@@ -1,7 +1,7 @@
 // flash_attention.c — see flash_attention.h. A unit of work is a block of queries of one key/value
-// head. Its scores are kept transposed, a row of queries for each key: so keys and values are read
-// where they lie, softmax has queries in its lanes, and weights are a panel of the second product
-// as they are.
+// head. Its scores are kept transposed, a row of queries for each key. So keys and values are read
+// in place, softmax has queries in its lanes, and the weights already are a panel for the second
+// product.
 //
 //            queries (lanes)                     values: key rows
 //   key 0    x x x x x x x x      ▷ weights      v v v v v v v      out += weightsᵀ · values
@@ -18,12 +18,12 @@
 
 enum {
   KEYS = ETI_ATTENTION_KEYS,
-  DIMS = ETI_GEMM_CHUNK,  // of a head computed at a time; scores of longer values are repeated
+  DIMS = ETI_GEMM_CHUNK,  // dims of a head per step; longer values recompute the scores
   MAX_ROWS = 16,          // rows of the tallest tile
   QUERIES = ETI_ATTENTION_QUERIES,
 };
 
-// A block of rows (query, member) while its keys are walked. Work memory has four parts.
+// State of a block of rows (query, member) while its keys are walked. Work memory has four parts.
 typedef struct block {
   const eti_attention *a;
   const eti_attention_micro *micro;
@@ -105,24 +105,24 @@ static const char *head_of(const block *b, const eti_attention_rows *r) {
   return (const char *)r->data + head_offset(b->a, r, b->outer, b->head) * bytes_of(r);
 }
 
-// Row i of this block, from the first element of a head on; in elements.
+// Offset of row i of this block from the first element of a head, in elements.
 static ptrdiff_t row_offset(const block *b, const eti_attention_rows *r, size_t i) {
   const size_t query = (b->first + i) / b->a->members, member = (b->first + i) % b->a->members;
   return (ptrdiff_t)query * r->row + (ptrdiff_t)member * r->member;
 }
 
-// n elements of a row, as numbers of the type computed in.
+// Reads n elements of a row in the type of computation.
 static void read_row(const block *b, const eti_attention_rows *r, eti_cast_fn read, char *dst,
                      const char *src, size_t n) {
   read(dst, b->micro->esize, src, r->item * bytes_of(r), n);
 }
 
-// Whether rows can be read where they lie.
+// True if rows can be read in place.
 static bool in_place(const block *b, const eti_attention_rows *r) {
   return r->dtype == b->micro->dtype && r->item == 1 && r->row >= 0;
 }
 
-// Rows key0 + first …, n of them, columns col … col + n_cols, one after another in aux.
+// Converts n rows from key0 + first on, columns col … col + n_cols, into aux, one after another.
 static void convert_keys(const block *b, const eti_attention_rows *r, eti_cast_fn read,
                          const char *head, size_t first, size_t n, size_t col, size_t n_cols) {
   for (size_t i = 0; i < n; i++) {
@@ -134,7 +134,7 @@ static void convert_keys(const block *b, const eti_attention_rows *r, eti_cast_f
 
 // ---- scores
 
-// Columns e0 … e0 + n_e of the queries, scaled, into panels.
+// Packs columns e0 … e0 + n_e of the queries, scaled, into panels.
 static void pack_queries(const block *b, size_t e0, size_t n_e) {
   const eti_attention_rows *const q = &b->a->q;
   const size_t esize = b->micro->esize, nr = b->kernel->nr;
@@ -155,7 +155,7 @@ static void pack_queries(const block *b, size_t e0, size_t n_e) {
   }
 }
 
-// x[first …] (+)= K · Qᵀ for n keys, whose columns lie in `rows`.
+// Computes x[first …] (+)= K · Qᵀ for n keys, with their columns in `rows`.
 static void score_rows(const block *b, const void *const *rows, size_t first, size_t n, size_t n_e,
                        bool add) {
   const size_t esize = b->micro->esize, nr = b->kernel->nr;
@@ -213,7 +213,7 @@ static void score_block(const block *b, bool is_first) {
 
 // ---- masks
 
-// n numbers of a mask's row: a visible key becomes 0, a hidden one -inf.
+// Reads n numbers of a mask's row: a visible key becomes 0, a hidden one -inf.
 static void read_mask(const block *b, char *dst, ptrdiff_t at, size_t n) {
   const eti_attention_rows *const m = &b->a->mask;
   const char *const src = b->mask + (at + (ptrdiff_t)b->key0 * m->item) * bytes_of(m);
@@ -274,7 +274,7 @@ static void scale_sums(const block *b) {
   }
 }
 
-// acc += weightsᵀ · values for n keys from `first` on, whose rows lie `step` elements apart.
+// Adds weightsᵀ · values to acc for n keys from `first` on, whose rows are `step` elements apart.
 static void add_values(const block *b, const char *values, size_t step, size_t first, size_t n,
                        bool is_first) {
   const size_t esize = b->micro->esize, nr = b->kernel->nr;
@@ -334,12 +334,12 @@ static void store_rows(const block *b) {
       b->micro->scale(row, row, inverse, b->n_dims);
     } else if (b->key0 == 0 || isnan(b->a->unseen)) {
       fill_row(b, row);
-    }  // else they are 0, or NaN where a value is
+    }  // else results are 0, or NaN for a NaN value
     b->write(dst, out->item * bytes_of(out), row, (ptrdiff_t)esize, b->n_dims);
   }
 }
 
-// ---- all of it
+// ---- whole blocks
 
 static void start_block(block *b) {
   memset(b->sum, 0, sizeof b->sum);
@@ -398,7 +398,7 @@ static void set_types(block *b) {
   b->write = eti_casts[t][a->out.dtype];
 }
 
-// Slots take units in turn, so that the long rows of a causal mask are shared evenly.
+// Each slot runs every n-th unit, so that the long rows of a causal mask are shared evenly.
 static void run_slots(void *opaque, size_t begin, size_t end) {
   const run *const r = opaque;
   const eti_attention *const a = r->a;
@@ -430,7 +430,7 @@ void eti_attention_prepare(const eti_attention *a, et_prepare_ctx *ctx) {
 
 // Fewer multiply-adds than this are not worth a second thread.
 #define SMALL_WORK (128.0 * 1024.0)
-// The most that one thread needs.
+// Largest need of one thread.
 #define STACK_BYTES (4u * (3u * DIMS + KEYS) * QUERIES)
 
 void eti_attention_run(const et_kernel_ctx *ctx, const eti_attention *a) {

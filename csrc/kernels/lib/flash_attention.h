@@ -1,17 +1,17 @@
 // flash_attention.h — softmax(scale · Q·Kᵀ + mask) · V in blocks, with a running maximum and sum:
-// the scores of a whole row never exist. Knows strides, not tensors: an operator describes where
-// its heads lie. Query heads that share a key/value head are rows of one problem, so that its keys
+// the scores of a whole row never exist. Knows strides, not tensors: an operator describes the
+// layout of its heads. Query heads that share a key/value head are rows of one problem, so its keys
 // are read once for all of them.
 //
 // Numeric contract: queries are multiplied by the scale first; scores are products of
-// micro/gemm/gemm.h, or of micro/attention/attention.h for a query alone in its block; keys are
-// taken in blocks of ETI_ATTENTION_KEYS from the first one on, weights and their sums follow
+// micro/gemm/gemm.h, or of micro/attention/attention.h for a single query in its block; keys are
+// processed in blocks of ETI_ATTENTION_KEYS from the first one on; weights and their sums follow
 // micro/attention/attention.h; a block's weighted values are added to the running sum in ascending
 // order of keys, each with one fused multiply-add; the result is multiplied by the inverse of the
 // sum. Halves compute in f32 and round once. Neither threads nor instruction sets change a bit.
 //
-// Attention over a cache (op/attention/custom_sdpa.c) has a core of its own, and other numbers: it
-// scales scores instead of queries and divides by the sum.
+// Attention over a cache (op/attention/custom_sdpa.c) has a core of its own and rounds differently:
+// it scales scores instead of queries and divides by the sum.
 #ifndef ET_FLASH_ATTENTION_H
 #define ET_FLASH_ATTENTION_H
 
@@ -30,7 +30,7 @@ typedef struct eti_attention_rows {
   ptrdiff_t member;              // from query head to query head within a key/value head
   ptrdiff_t row;                 // from query to query, or key to key
   ptrdiff_t item;                // within a row; of a mask, from key to key
-  size_t share;                  // heads that have this operand's head in common, at least 1
+  size_t share;                  // heads that share a head of this operand, at least 1
 } eti_attention_rows;
 
 typedef struct eti_attention {
@@ -45,10 +45,10 @@ typedef struct eti_attention {
   double unseen;  // result of a query that sees no key: 0 or NaN
 } eti_attention;
 
-// Asks for the scratch of a run.
+// Requests the scratch of a run.
 void eti_attention_prepare(const eti_attention *a, et_prepare_ctx *ctx);
-// Uses ctx->scratch, or the stack (then on one thread) where that is too small. q, k, v and out are
-// of one float type.
+// Runs in ctx->scratch, or on the stack and one thread when that is too small. q, k, v and out have
+// one float type.
 void eti_attention_run(const et_kernel_ctx *ctx, const eti_attention *a);
 
 #endif  // ET_FLASH_ATTENTION_H

@@ -1,5 +1,5 @@
-// half_div.c — see half_div.h. Micro-kernels do remainders and rounding to integers, since the base
-// instruction set has no vectors for them.
+// half_div.c — see half_div.h. Micro-kernels compute remainders and round to integers, since the
+// base instruction set has no vectors for these.
 #include "kernels/lib/half_div.h"
 
 #include "kernels/lib/iter.h"
@@ -9,7 +9,7 @@
 
 #define BLOCK 256
 
-// Entries of the tables that are called as such.
+// Entries of the tables that this file calls directly.
 ETI_USES(unary, floor)
 ETI_USES(unary, trunc)
 ETI_USES(binary, fmod)

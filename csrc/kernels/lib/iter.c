@@ -1,6 +1,6 @@
-// iter.c — see iter.h. Merging dimensions makes the common cases (equal layouts, one
-// broadcast operand) a single row; rows that need casts pass through buffers on the stack, so no
-// operator is instantiated per pair of types.
+// iter.c — see iter.h. Merging dimensions makes the common cases (equal layouts, one broadcast
+// operand) a single row. Rows that need casts go through buffers on the stack, so no operator is
+// instantiated per pair of types.
 #include "kernels/lib/iter.h"
 
 #include "kernels/lib/promote.h"
@@ -107,7 +107,7 @@ typedef struct cast_rows {
   const void *params;
   size_t n_operands;
   size_t block;                        // elements that fit a buffer in every operand's type
-  eti_cast_fn cast[ETI_MAX_OPERANDS];  // NULL: used as it lies
+  eti_cast_fn cast[ETI_MAX_OPERANDS];  // NULL: used in place
   ptrdiff_t bytes[ETI_MAX_OPERANDS];   // element size in the loop's type
   eti_cast_fn to_half[ETI_MAX_OPERANDS], from_half[ETI_MAX_OPERANDS];  // NULL: not rounded
 } cast_rows;
@@ -117,7 +117,7 @@ static void plain_row(void *ctx, void *const p[], const ptrdiff_t s[], size_t n)
   map->loop(p, s, n, map->params);
 }
 
-// Elements of operand k in the loop's type, rounded to a half type where the map says so.
+// Reads elements of operand k in the loop's type, rounded to a half type if the map requires it.
 static void cast_operand(const cast_rows *c, size_t k, void *to, const void *from, ptrdiff_t stride,
                          size_t n) {
   c->cast[k](to, c->bytes[k], from, stride, n);

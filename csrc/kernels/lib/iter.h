@@ -1,8 +1,8 @@
-// iter.h — walks several tensors in step: broadcasting, any dim orders, mixed element types,
-// threads. Loops see one row at a time as pointers and byte strides and know none of that.
+// iter.h — walks over several tensors together: broadcasting, any dim orders, mixed element types,
+// threads. Loops get one row at a time, as pointers and byte strides, and know nothing else.
 //   eti_map    runs an elementwise loop over an output and its inputs, the usual case; casts in
 //              blocks
-//   eti_flat   the same decided once, in prepare, for operands of one layout: run is one call
+//   eti_flat   the same, set up once in prepare for operands of one layout: run is one call
 //   eti_iter   the merged index space itself, for operators with another pattern
 // Relies on tensors and the cast table; knows no operator.
 #ifndef ET_ITER_H
@@ -16,7 +16,7 @@
 
 #define ETI_MAX_OPERANDS 4
 
-// Elements a thread should get at least, for loops that cost about one add, or about one exp, per
+// Least number of elements per thread, for loops that cost about one add, or about one exp, per
 // element.
 #define ETI_GRAIN_CHEAP 32768u
 #define ETI_GRAIN_MATH 8192u
@@ -40,7 +40,7 @@ et_status eti_map_run(const et_kernel_ctx *ctx, const eti_map *map, et_tensor *c
 // ---- elementwise, decided in prepare
 
 #define ETI_FLAT_PARAMS 32
-// The position of an operand that is a number: it lies at ETI_PARAM_OPERAND of the parameters.
+// Position of an operand that is a number: it is at ETI_PARAM_OPERAND of the parameters.
 #define ETI_ARG_PARAM 0xFFu
 #define ETI_PARAM_OPERAND 16  // byte offset; numbers there already have the loop's type
 
@@ -49,7 +49,7 @@ typedef struct eti_flat {
   size_t numel;
   size_t grain;
   uint8_t n;  // operands
-  // Their argument positions, output first; ETI_ARG_PARAM for a number.
+  // Argument positions of the operands, output first; ETI_ARG_PARAM for a number.
   uint8_t arg[ETI_MAX_OPERANDS];
   bool repeats[ETI_MAX_OPERANDS];  // the operand has one element, used for all
   ptrdiff_t strides[ETI_MAX_OPERANDS];
@@ -59,11 +59,11 @@ typedef struct eti_flat {
 // Stores an eti_flat in ctx->state when the operands at positions arg[0..n) (output first) have the
 // map's types, cannot be resized, and have one memory layout (or one element). Copies params_bytes
 // ≤ ETI_FLAT_PARAMS of map->params. Otherwise leaves the state NULL, which is no error: run then
-// takes the general way.
+// uses the general path.
 et_status eti_flat_prepare(et_prepare_ctx *ctx, const eti_map *map, et_value *const *args,
                            const uint8_t *arg, size_t n, size_t params_bytes);
 
-// Runs the stored eti_flat. False when there is none or an operand is not the one that prepare saw.
+// Runs the stored eti_flat. False when there is none or an operand differs from that of prepare.
 bool eti_flat_run(const et_kernel_ctx *ctx, et_value *const *args);
 
 // ---- the index space
@@ -79,13 +79,13 @@ typedef struct eti_iter {
   char *data[ETI_MAX_OPERANDS];
 } eti_iter;
 
-// Over the shape of operands[0], in the order of its memory. The other operands must broadcast to
-// it (ET_INVALID_ARGUMENT: an output was not resized to the inputs' shape).
+// Starts a walk over the shape of operands[0], in the order of its memory. The other operands must
+// broadcast to it (ET_INVALID_ARGUMENT: an output was not resized to the inputs' shape).
 et_status eti_iter_init(const et_kernel_ctx *ctx, eti_iter *it, et_tensor *const *operands,
                         size_t n);
 
-// Appends a dimension outside those there are, merging it into the last when every operand allows.
-// For hand-made spaces.
+// Appends an outermost dimension, merging it into the last one when every operand allows. For
+// manually built index spaces.
 void eti_iter_add_dim(eti_iter *it, size_t size, const ptrdiff_t *strides);
 
 // Calls row for every innermost row of flat positions [begin, end), cut at both ends.

@@ -1,4 +1,4 @@
-// iter3.h — three windows of one shape walked together, row by row in logical order. Relies on
+// iter3.h — a walk over three strided views of one shape, row by row in logical order. Relies on
 // shapes. Knows neither element types nor the operation on a row.
 #ifndef ET_ITER3_H
 #define ET_ITER3_H
@@ -45,7 +45,7 @@ static inline bool eti_iter3_next(eti_iter3 *l) {
   return false;
 }
 
-// One element of up to 16 bytes.
+// Copies one element of up to 16 bytes.
 static inline void eti_copy_one(char *dst, const char *src, size_t bytes) {
   char value[16];
   memcpy(value, src, bytes);

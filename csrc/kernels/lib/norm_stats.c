@@ -71,8 +71,7 @@ eti_norm_stats eti_norm_stats_of(const eti_row_norm_micro *micro, const eti_slab
     const size_t n = chunk_size(s->numel, i);
     squares += micro->squares(eti_slab_chunk(micro, s, base, i, n, room), mean, n);
   }
-  // The mean was rounded for the differences; the error that this adds to their squares is
-  // subtracted.
+  // The mean was rounded for the differences; the error of this in their squares is subtracted.
   const double rounded = micro->dtype == ET_F32 ? (double)(float)mean : mean,
                error = mean - rounded;
   return (eti_norm_stats){.mean = mean, .variance = squares / (double)s->numel - error * error};

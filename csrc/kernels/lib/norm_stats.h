@@ -1,8 +1,8 @@
 // norm_stats.h — slabs and their mean and variance, for layer, group and batch normalisation. A
 // slab is the elements that share statistics, or share scale and shift, in their logical order. It
-// is read in chunks, straight from memory when its elements are adjacent and of the computing type
-// (f32, or f64 for f64), else through a cast. Mean first, then the squares of the differences, each
-// chunk summed as micro/rows/row_norm.h says, chunks added in f64.
+// is read in chunks: in place when its elements are adjacent and of the computing type (f32, or f64
+// for f64), else through a cast. The mean comes first, then the squares of the differences; each
+// chunk is summed as in micro/rows/row_norm.h, and chunks are added in f64.
 #ifndef ET_NORM_STATS_H
 #define ET_NORM_STATS_H
 
@@ -21,15 +21,15 @@ typedef struct eti_slab {
 } eti_slab;
 
 void eti_slab_add(eti_slab *s, int32_t size, ptrdiff_t stride);
-// Dimensions whose bit is set, outermost first.
+// The slab over the dimensions whose bit is set, outermost first.
 eti_slab eti_slab_of(const et_tensor *t, uint32_t dims);
 // Casts elements [first, first + n) of a slab to (or from) n adjacent ones.
 void eti_slab_cast(const eti_slab *s, char *base, size_t first, size_t n, uint8_t type, void *row,
                    bool reading);
-// The chunk as a row of the micro's type: in place, or copied to `room`.
+// Reads a chunk as a row of the micro's type: in place, or copied to `room`.
 const void *eti_slab_chunk(const eti_row_norm_micro *micro, const eti_slab *s, const char *base,
                            size_t first, size_t n, void *room);
-// out = (x − mean) · scale + shift over one slab.
+// Computes out = (x − mean) · scale + shift over one slab.
 void eti_slab_affine(const eti_row_norm_micro *micro, const eti_slab *xs, const char *x,
                      const eti_slab *os, char *out, double mean, double scale, double shift);
 
@@ -39,20 +39,21 @@ typedef struct eti_norm_stats {
 eti_norm_stats eti_norm_stats_of(const eti_row_norm_micro *micro, const eti_slab *s,
                                  const char *base);
 
-// Reads element i of a vector, or gives `absent` without one; writes elements, as many as the
-// vector has.
+// Reads element i of a vector, or returns `absent` without one; and writes all elements of a
+// vector.
 double eti_norm_element(const et_tensor *t, size_t i, double absent);
 void eti_norm_set_element(const et_tensor *t, size_t i, double value);
 void eti_norm_set_elements(const et_tensor *t, size_t first, const double *values, size_t n);
 
-// Input at 0, weight and bias at i_weight, eps at i_eps and the three results behind it.
+// Arguments of a normalisation: input at 0, weight and bias at i_weight, eps at i_eps, then three
+// results.
 typedef struct eti_norm_args {
   et_tensor *x, *w, *b, *out, *mean, *rstd;
   double eps;
 } eti_norm_args;
 et_status eti_norm_read(const et_kernel_ctx *ctx, et_value *const *args, size_t i_weight,
                         size_t i_eps, const char *op, eti_norm_args *a);
-// A parameter of one entry per channel, or absent.
+// Checks a parameter that has one entry per channel or is absent.
 et_status eti_norm_check_vector(const et_kernel_ctx *ctx, const et_tensor *t, size_t n,
                                 const char *op, const char *what);
 

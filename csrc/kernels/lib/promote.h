@@ -1,5 +1,6 @@
-// promote.h — ATen's type promotion: which element type several tensors and numbers are computed
-// in. Relies on et_dtype and eti_scalar; knows no operator. The same rules as torch.result_type.
+// promote.h — ATen's type promotion: the element type in which several tensors and numbers are
+// computed. Relies on et_dtype and eti_scalar; knows no operator. The rules are those of
+// torch.result_type.
 #ifndef ET_PROMOTE_H
 #define ET_PROMOTE_H
 
@@ -45,22 +46,23 @@ et_status eti_result_type(const et_kernel_ctx *ctx, const et_tensor *a, const et
 et_status eti_result_type_scalar(const et_kernel_ctx *ctx, const et_tensor *a, const eti_scalar *b,
                                  et_dtype *out);
 
-// Integers and bool become f32, as for ops that always give floating point.
+// The floating-point type for integers and bool: f32, as in operators that always give floating
+// point.
 static inline et_dtype eti_to_float(et_dtype d) {
   return eti_is_integral(d) ? ET_F32 : d;
 }
-// The type arithmetic is done in: f16 and bf16 compute in f32.
+// The type of arithmetic: f16 and bf16 compute in f32.
 static inline et_dtype eti_compute_type(et_dtype d) {
   return (d == ET_F16 || d == ET_BF16) ? ET_F32 : d;
 }
 
-// Whether an output of type `to` may receive a result of type `from` (torch.can_cast). The check
-// names both.
+// True if an output of type `to` may receive a result of type `from` (torch.can_cast). The check
+// reports both types.
 bool eti_can_cast(et_dtype from, et_dtype to);
 et_status eti_check_cast(const et_kernel_ctx *ctx, et_dtype from, const et_tensor *out);
 
-// The number as an element of type `dtype` (room for 16 bytes): integers wrap, floats to integers
-// saturate like casts. False when the type has no conversion.
+// Stores the number as an element of type `dtype` (room for 16 bytes): integers wrap, floats to
+// integers saturate like casts. False when the type has no conversion.
 bool eti_scalar_store(const eti_scalar *s, et_dtype dtype, void *element);
 
 #endif  // ET_PROMOTE_H

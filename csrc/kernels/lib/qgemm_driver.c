@@ -1,6 +1,6 @@
 // qgemm_driver.c — see qgemm_driver.h. Rows are widened to 16 bits block by block, in scratch; each
-// block is multiplied with the panels one after the other. Without scratch every panel widens a
-// piece of a row at a time.
+// block is multiplied with all panels. Without scratch, each panel widens a piece of a row at a
+// time.
 #include "kernels/lib/qgemm_driver.h"
 
 #include "kernels/micro/isa_select.h"
@@ -11,10 +11,10 @@ enum {
   NR = ETI_QGEMM_NR,
   ROWS = ETI_QGEMM_ROWS,           // rows of a block are a multiple of this
   BLOCK_BYTES = 48 * 1024,         // of a block and its result
-  FEW_ROWS = 48,                   // that pay for reading all weights once
+  FEW_ROWS = 48,                   // rows that justify reading all weights once
   MOST_BYTES = 512 * 1024,         // of a block of few rows
   MAX_SCRATCH = 64 * 1024 * 1024,  // of a thread
-  UNITS = 8,                       // for each thread at least, where there are columns to share
+  UNITS = 8,                       // at least, for each thread, when columns can be shared
   SMALL = 64 * 1024,               // multiply-adds that are not worth a second thread
   PIECE = 512,                     // terms of a row that are widened on the stack
 };
@@ -43,8 +43,8 @@ static size_t min_size(size_t a, size_t b) {
   return a < b ? a : b;
 }
 
-// A block and its result stay in the nearest cache while the panels pass, unless its rows are then
-// so few that reading the weights takes longer.
+// Rows of a block. A block and its result stay in the L1 cache during all panels, unless its rows
+// are then so few that reading the weights dominates.
 static size_t block_rows(size_t m, size_t n, size_t k) {
   const size_t each = row_length(k) * sizeof(int16_t) + 1;
   const size_t near = BLOCK_BYTES / (each + n), few = min_size(FEW_ROWS, MOST_BYTES / each);
@@ -134,7 +134,7 @@ void eti_row_qparams_get(const eti_row_qparams *numbers, size_t first, size_t n,
   for (size_t i = 0; i < n; i++) {
     const double zero = number_of(numbers->zero, first + i);
     scales[i] = (float)number_of(numbers->scale, first + i);
-    // Beyond these no quantized value is near.
+    // Zero points beyond these limits are far from every quantized value.
     zeros[i] = (int32_t)(zero < -0x1p20 ? -0x1p20 : zero > 0x1p20 ? 0x1p20 : zero);
   }
 }
@@ -153,7 +153,7 @@ size_t eti_qgemm_job_scratch(size_t m, size_t n, size_t k, size_t n_threads) {
 typedef struct run {
   const eti_qgemm_job *p;
   size_t block, n_blocks;  // rows of a block; blocks of a group
-  size_t chunk, n_chunks;  // panels that a unit has of those of a group
+  size_t chunk, n_chunks;  // panels of a group per unit
   size_t n_units, n_slots;
   char *scratch;
 } run;
@@ -218,7 +218,7 @@ static void run_slots(void *ctx, size_t begin, size_t end) {
 
 // ---- without scratch
 
-// Adds the products of one row with a panel.
+// Adds the products of one row and a panel.
 static void sum_pieces(const eti_qgemm_job *p, size_t group, size_t row, const int8_t *w,
                        uint32_t sums[NR]) {
   int16_t piece[PIECE];
@@ -232,7 +232,7 @@ static void sum_pieces(const eti_qgemm_job *p, size_t group, size_t row, const i
   }
 }
 
-// The micro-kernel then only finishes the sums.
+// The micro-kernel only finishes the sums here.
 static void run_rows(void *ctx, size_t begin, size_t end) {
   const run *const r = ctx;
   const eti_qgemm_job *const p = r->p;

@@ -7,15 +7,15 @@
 #include "kernels/kernel.h"
 #include "kernels/micro/qgemm/qgemm.h"
 
-// a / b, rounded up.
+// Computes a / b, rounded up.
 static inline size_t eti_div_up(size_t a, size_t b) {
   return a / b + (a % b != 0);
 }
 
-// Rows [first, first + n) of one group, widened, `step` apart.
+// Writes rows [first, first + n) of one group, widened, `step` apart.
 typedef void (*eti_qrows_fn)(const void *ctx, size_t group, size_t first, size_t n, int16_t *to,
                              size_t step);
-// Terms [k0, k0 + n) of one of them.
+// Writes terms [k0, k0 + n) of one row, widened.
 typedef void (*eti_qpiece_fn)(const void *ctx, size_t group, size_t row, size_t k0, size_t n,
                               int16_t *to);
 
@@ -39,11 +39,11 @@ typedef struct eti_qgemm_job {
   size_t row_step;
 } eti_qgemm_job;
 
-// Packed weights at position i of the arguments, then starts, scales and addends: checked against
-// groups, n and k, which are set. Also chooses the micro-kernels.
+// Reads packed weights at argument i, then starts, scales and addends, and checks them against
+// groups, n and k, which are set. Also selects the micro-kernels.
 et_status eti_qgemm_job_read(const et_kernel_ctx *ctx, et_value *const *args, size_t i,
                              eti_qgemm_job *p);
-// The zero point of a result of i8 at position i of the arguments, then its limits.
+// Reads the zero point of an i8 result at argument i, then its limits.
 et_status eti_qlimits_read(const et_kernel_ctx *ctx, et_value *const *args, size_t i,
                            eti_qgemm_job *p);
 // Scale and zero point of rows: tensors of one element, or of one for each row.
@@ -51,16 +51,16 @@ typedef struct eti_row_qparams {
   const et_tensor *scale, *zero;
 } eti_row_qparams;
 
-// Reads them from arguments i and i + 1, checked against m rows.
+// Reads the parameters from arguments i and i + 1, checked against m rows.
 et_status eti_row_qparams_read(const et_kernel_ctx *ctx, et_value *const *args, size_t i, size_t m,
                                eti_row_qparams *numbers);
-// Scales and zero points of rows [first, first + n).
+// Copies scales and zero points of rows [first, first + n).
 void eti_row_qparams_get(const eti_row_qparams *numbers, size_t first, size_t n, float *scales,
                          int32_t *zeros);
-// Rows of k values that lie one after the other, widened.
+// Widens rows of k values that follow one another.
 void eti_qwiden_rows(const eti_qgemm_micro *micro, const int8_t *from, size_t k, size_t n,
                      int16_t *to, size_t step);
-// Scratch that a run wants; 0 when that is too much. It works without, slowly.
+// Scratch of a run; 0 when it would be too much. Without it a run is slow.
 size_t eti_qgemm_job_scratch(size_t m, size_t n, size_t k, size_t n_threads);
 void eti_qgemm_job_run(const et_kernel_ctx *ctx, const eti_qgemm_job *p);
 

@@ -1,7 +1,7 @@
-// random_stream.h — the stream of random numbers of one call. Numbers are functions of the method's
-// seed, the number of the drawing call, and a place. So they do not depend on threads or machines,
-// and a run can be repeated. The sequence is not torch's; the distributions are. Relies on
-// micro/random/philox.h; knows no operator.
+// random_stream.h — the stream of random numbers of one call. A number is a function of the
+// method's seed, the number of the drawing call, and a position. So numbers do not depend on
+// threads or machines, and a run can be repeated. The sequence is not torch's; the distributions
+// are. Relies on micro/random/philox.h; knows no operator.
 #ifndef ET_RANDOM_STREAM_H
 #define ET_RANDOM_STREAM_H
 
@@ -9,8 +9,8 @@
 #include "runtime/check.h"
 #include "runtime/et.h"
 
-// The stream of the method's next drawing call; ET_INVALID_STATE where the context has no random
-// state.
+// Opens the stream of the method's next drawing call; ET_INVALID_STATE when the context has no
+// random state.
 static inline et_status eti_random_open(const et_kernel_ctx *ctx, eti_philox_stream *s) {
   ET_CHECK(ctx->random != NULL, ctx->err, ET_INVALID_STATE,
            "a random operator: expected the random state of a method, got ctx->random NULL");
@@ -18,7 +18,7 @@ static inline et_status eti_random_open(const et_kernel_ctx *ctx, eti_philox_str
   return ET_OK;
 }
 
-// In [0, 1), a multiple of 2^-53.
+// A uniform number in [0, 1), a multiple of 2^-53.
 static inline double eti_random_unit(uint64_t bits) {
   return (double)(bits >> 11) * 0x1p-53;
 }

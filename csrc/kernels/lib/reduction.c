@@ -95,7 +95,7 @@ static const void *center_at(const run_job *job, size_t j) {
   return job->centers == NULL ? NULL : (const char *)job->centers + (ptrdiff_t)j * job->load_bytes;
 }
 
-// A run of n elements of each of the results, s[0] apart; the runs are job->stride apart.
+// Reduces a run of n elements of each result; results are s[0] apart, runs job->stride apart.
 static void reduce_along(void *ctx, void *const p[], const ptrdiff_t s[], size_t n) {
   const run_job *job = ctx;
   const eti_reducer *const reducer = job->reducer;
@@ -119,7 +119,7 @@ static void reduce_along(void *ctx, void *const p[], const ptrdiff_t s[], size_t
   }
 }
 
-// n rows of neighbouring results, s[0] apart.
+// Reduces n rows of neighbouring results, s[0] apart.
 static void reduce_across(void *ctx, void *const p[], const ptrdiff_t s[], size_t n) {
   const run_job *job = ctx;
   _Alignas(64) char buffer[BUFFER];
@@ -142,7 +142,7 @@ static void start_accumulators(const eti_reducer *reducer, void *acc, size_t w) 
   eti_casts[reducer->acc][reducer->acc](acc, (ptrdiff_t)et_dtype_bytes(reducer->acc), &first, 0, w);
 }
 
-// Elements begin … end of each of the job's results.
+// Reduces elements begin … end of each of the job's results.
 static void reduce_range(run_job *job, const eti_iter *reduced, bool goes_across, size_t begin,
                          size_t end) {
   if (begin == end) return;
@@ -175,11 +175,11 @@ static void run_pieces(void *ctx, size_t begin, size_t end) {
   }
 }
 
-// All elements of the job's results, into its accumulators.
+// Reduces all elements of the job's results into its accumulators.
 static void reduce_all(const eti_reduction *r, run_job *job, const eti_iter *reduced) {
   const size_t least = LEAST_PIECE / job->w, even = reduced->numel / MOST_PIECES + 1;
   size_t piece = even > least ? even : least;
-  piece = (piece + 4095u) & ~(size_t)4095u;  // as rows are summed
+  piece = (piece + 4095u) & ~(size_t)4095u;  // the piece size of row sums
   if (!r->is_split || piece >= reduced->numel) {
     reduce_range(job, reduced, r->across, 0, reduced->numel);
     return;

@@ -1,9 +1,9 @@
-// reduction.h — the geometry of reductions: the dimensions that are reduced, the memory of each
-// result's elements, and the direction of the walk, along rows (the innermost memory is reduced) or
+// reduction.h — the geometry of reductions: the reduced dimensions, the memory of each result's
+// elements, and the direction of the walk. It goes along rows (the innermost memory is reduced) or
 // across them (it is kept, so that many results advance together). A reducer processes a run of
 // elements, as contiguous values of its own load type. Relies on iteration and casts; knows no
-// operator. Threads split results; where these are few and long, each is made of pieces that only
-// its shape decides, so results do not depend on threads.
+// operator. Threads split results. Few long results are split into pieces; only the shape
+// determines the pieces, so results do not depend on threads.
 #ifndef ET_REDUCTION_H
 #define ET_REDUCTION_H
 
@@ -28,8 +28,8 @@ typedef struct eti_reduction {
   eti_iter reduced;  // operand: in; data[0] is set per result
   bool across;
   size_t n;             // elements that make one result
-  bool is_split;        // eti_reduce goes by pieces, see eti_reduction_split
-  const et_pool *pool;  // for them
+  bool is_split;        // eti_reduce uses pieces, see eti_reduction_split
+  const et_pool *pool;  // for the pieces
 } eti_reduction;
 
 // The shape of a reduction's result.
@@ -47,8 +47,8 @@ void eti_reduction_init(eti_reduction *r, const et_tensor *in, et_tensor *const 
 void eti_reduce(const eti_reduction *r, eti_iter *reduced, const eti_reducer *reducer,
                 const char *p, ptrdiff_t stride, size_t w, const void *centers, void *acc);
 
-// Lets eti_reduce cut few long results into pieces for several threads. For callers that use
-// eti_reduce alone, with reducers that merge.
+// Lets eti_reduce split few long results into pieces for several threads. For callers that use only
+// eti_reduce, with reducers that can merge.
 void eti_reduction_split(const et_kernel_ctx *ctx, eti_reduction *r);
 
 // Calls fn for blocks of at most ETI_REDUCE_BLOCK neighbouring results, on several threads.

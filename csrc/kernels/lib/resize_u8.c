@@ -1,6 +1,6 @@
-// resize_u8.c — see resize_u8.h. Weights are fractions of a power of two, the largest at which
-// the greatest weight of the axis is below 2¹⁵. They are computed once for a block of a row's
-// outputs, and for each row for its height.
+// resize_u8.c — see resize_u8.h. Weights are fractions of a power of two: the largest at which the
+// greatest weight of the axis is below 2¹⁵. Weights along the width are computed once for a block
+// of a row's outputs, weights along the height once for each row.
 #include "kernels/lib/resize_u8.h"
 
 #include "kernels/lib/element.h"
@@ -13,10 +13,10 @@ typedef struct axis {
   const eti_resize_u8 *r;
   double scale;
   int64_t in, out;
-  int bits;  // weights are of 2^bits
+  int bits;  // weights are in units of 2^-bits
 } axis;
 
-// The input positions that make one output.
+// The input positions of one output.
 typedef struct window {
   int64_t from, n;
   double center, step, total;  // of triangles
@@ -79,7 +79,7 @@ static uint8_t rounded_byte(const axis *a, int32_t sum) {
   return (uint8_t)(value > 255 ? 255 : value);
 }
 
-// ---- a block of outputs of one row: windows of the width, weights one after another
+// ---- a block of outputs of one row: windows along the width, weights one after another
 
 typedef struct block {
   size_t n;
@@ -132,7 +132,7 @@ static void resize_block(const job *j, const block *b, ptrdiff_t in, int64_t y, 
   for (size_t o = 0; o < b->n; o++) out[(ptrdiff_t)o * step] = rounded_byte(&j->height, sums[o]);
 }
 
-// Items are rows of the result: planes × height.
+// Each item is a row of the result: planes × height.
 static void resize_rows(void *opaque, size_t begin, size_t end) {
   const job *const j = opaque;
   const et_tensor *const x = j->r->x, *const out = j->r->out;

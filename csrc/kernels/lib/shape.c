@@ -1,6 +1,6 @@
-// shape.c — see shape.h. Sizes come from files, so products of broadcast shapes are never
-// formed here: et_tensor_resize refuses what does not fit the output's memory before any kernel
-// walks it.
+// shape.c — see shape.h. Sizes come from files, so products of broadcast shapes are never computed
+// here: et_tensor_resize refuses shapes that exceed the output's memory before any kernel walks
+// them.
 #include "kernels/lib/shape.h"
 
 #include <string.h>

@@ -17,17 +17,17 @@ static inline eti_shape eti_shape_of(const et_tensor *t) {
   return s;
 }
 
-// "[2, 3]" for messages, cut off with "…" when it does not fit. Returns text.
+// Text of a shape for messages, "[2, 3]", shortened with "…" when it is too long. Returns text.
 #define ETI_SHAPE_TEXT 80
 const char *eti_shape_text(const eti_shape *shape, char text[ETI_SHAPE_TEXT]);
 
-// ATen's broadcasting of two or three shapes (any number by repetition). ET_INVALID_ARGUMENT names
-// both shapes.
+// Broadcasts two shapes by ATen's rules (more by repetition). ET_INVALID_ARGUMENT reports both
+// shapes.
 et_status eti_broadcast(const et_kernel_ctx *ctx, const eti_shape *a, const eti_shape *b,
                         eti_shape *out);
 
-// Negative dims count from the end; a 0-d tensor accepts 0 and -1 (and *out is 0). Else
-// ET_INVALID_ARGUMENT.
+// Wraps a dimension: negative ones count from the end; a 0-d tensor accepts 0 and -1 (and *out is
+// 0). Else ET_INVALID_ARGUMENT.
 et_status eti_wrap_dim(const et_kernel_ctx *ctx, int64_t dim, size_t rank, size_t *out);
 // Wraps a list of dims into a bit mask; none given (n == 0) means all when empty_is_all. Repeats
 // are an error.
@@ -39,12 +39,12 @@ et_status eti_resize(const et_kernel_ctx *ctx, et_tensor *out, const eti_shape *
 et_status eti_resize_like(const et_kernel_ctx *ctx, et_tensor *out, const et_tensor *like);
 
 bool eti_same_shape(const et_tensor *a, const et_tensor *b);
-// Same sizes and the same order of elements in memory (size-1 dimensions do not count): one linear
-// walk serves both.
+// True if two tensors have the same sizes and the same order of elements in memory (size-1
+// dimensions do not count): one linear walk serves both.
 bool eti_same_layout(const et_tensor *a, const et_tensor *b);
-// Memory order is the logical order (size-1 dimensions do not count).
+// True if memory order is logical order (size-1 dimensions do not count).
 bool eti_is_contiguous(const et_tensor *t);
-// Channels-last (NHWC / NDHWC / NLC) in memory.
+// True for channels-last memory (NHWC / NDHWC / NLC).
 bool eti_is_channels_last(const et_tensor *t);
 
 et_status eti_check_same_dtype(const et_kernel_ctx *ctx, const et_tensor *a, const et_tensor *b,
@@ -57,8 +57,8 @@ static inline size_t eti_numel_range(const et_tensor *t, size_t begin, size_t en
   return n;
 }
 
-// Plain copy that tolerates overlap: planned memory of a damaged file may overlap, and memcpy must
-// not see that.
+// Copies bytes that may overlap: planned memory of a damaged file may, and memcpy does not allow
+// it.
 void eti_copy_bytes(void *dst, const void *src, size_t bytes);
 
 #endif  // ET_SHAPE_H

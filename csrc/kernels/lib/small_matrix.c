@@ -33,7 +33,7 @@ static layout layout_of(const et_tensor *t, bool is_vector, bool transposed) {
     l = (layout){(size_t)t->sizes[last - 1], (size_t)t->sizes[last], t->strides[last - 1] * bytes,
                  t->strides[last] * bytes};
   if (transposed) l = (layout){l.columns, l.rows, l.column, l.row};
-  // Adjacent rows are converted as one: a small matrix costs no more than its calls.
+  // Adjacent rows are converted in one call.
   if (l.rows > 1 && l.row == l.column * (ptrdiff_t)l.columns)
     l = (layout){1, l.rows * l.columns, 0, l.column};
   return l;
@@ -71,7 +71,7 @@ void eti_row_store(const et_tensor *t, const eti_shape *batch, size_t i, const d
                                 (ptrdiff_t)sizeof(double), n);
 }
 
-// LAPACK counts rows from 1.
+// Stores pivots; LAPACK counts rows from 1.
 void eti_pivots_store(const et_tensor *t, const eti_shape *batch, size_t i, const int32_t *pivots,
                       size_t n) {
   char *const to = eti_matrix_at(t, batch, i, 1);
@@ -142,7 +142,7 @@ static void run_slots(void *ctx, size_t begin, size_t end) {
   }
 }
 
-// Cache lines of n numbers.
+// Number of cache lines of n numbers.
 static size_t lines_of(size_t n) {
   return n / (LINE / sizeof(double)) + 1;
 }
@@ -156,7 +156,7 @@ et_status eti_matrix_run(const et_kernel_ctx *ctx, size_t count, size_t n, eti_m
   }
   const size_t fit = ctx->scratch_bytes / LINE / r.slot;
   ET_CHECK(fit > 0 || count == 0, ctx->err, ET_OUT_OF_RESOURCES,
-           "matrices: expected %zu bytes of scratch, got %zu; prepare asks for them", r.slot * LINE,
+           "matrices: expected %zu bytes of scratch, got %zu; prepare requests them", r.slot * LINE,
            ctx->scratch_bytes);
   r.scratch = ctx->scratch;
   r.n_slots = ctx->pool == NULL ? 1 : ctx->pool->n_threads;

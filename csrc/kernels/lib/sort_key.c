@@ -1,5 +1,5 @@
-// sort_key.c — see sort_key.h. Floating-point keys are the bits: negative numbers in reverse, then
-// the positive ones.
+// sort_key.c — see sort_key.h. Floating-point keys are the bits of the value, reversed for negative
+// numbers.
 #include "kernels/lib/sort_key.h"
 
 #include "runtime/half.h"
@@ -182,7 +182,7 @@ uint64_t *eti_sort_positions(uint8_t dtype, const char *p, ptrdiff_t stride, siz
   uint64_t *const half = eti_sort_by_key(work, work + n, n);
   if (!wide) return half;
   const eti_key_fn key = eti_sort_keys[dtype];
-  for (size_t i = 0; i < n; i++) {  // by the lower half so far, now by the upper one
+  for (size_t i = 0; i < n; i++) {  // sorted by the lower half so far, now by the upper one
     const uint32_t at = (uint32_t)half[i];
     half[i] = ((key(p + (ptrdiff_t)at * stride) ^ flip) >> 32) << 32 | at;
   }

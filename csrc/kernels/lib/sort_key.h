@@ -1,5 +1,5 @@
-// sort_key.h — the order of elements, as numbers: keys that compare as the values do, with NaN last
-// and both zeros equal. Every kernel that sorts shares it. Relies on et_dtype alone.
+// sort_key.h — sort keys of elements: integers that compare as the values do, with NaN last and
+// both zeros equal. All kernels that sort use them. Relies on et_dtype alone.
 #ifndef ET_SORT_KEY_H
 #define ET_SORT_KEY_H
 
@@ -11,7 +11,7 @@
 // Keys of types of at most 4 bytes fit in 32 bits.
 typedef uint64_t (*eti_key_fn)(const void *element);
 
-// The key of NaN in a floating-point type of so many bytes. Other types may use the value, too.
+// The key of NaN in a floating-point type of the given size. Other types may use the value, too.
 #define ETI_KEY_NAN(bytes) ((bytes) == 8 ? UINT64_MAX : UINT32_MAX)
 
 extern const eti_key_fn eti_sort_keys[ET_DTYPE_COUNT];  // NULL where there is no order

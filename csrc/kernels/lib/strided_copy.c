@@ -1,14 +1,14 @@
-// strided_copy.c — see strided_copy.h. The order of the axes in a finished plan is the
-// destination's memory order, outermost first, so that writes stream; the innermost loop is the
-// best of five kinds that the strides allow.
+// strided_copy.c — see strided_copy.h. The axes of a finished plan are in the destination's memory
+// order, outermost first, so that writes stream; the innermost loop is the best of five kinds for
+// the strides.
 #include "kernels/lib/strided_copy.h"
 
 #include <string.h>
 
 #include "kernels/micro/transpose.h"
 
-#define UNIT_BYTES 65536u  // least work worth handing to a thread
-#define MIN_CHUNK 64u      // columns of a transpose that one unit takes at least
+#define UNIT_BYTES 65536u  // least work of a thread
+#define MIN_CHUNK 64u      // least columns of a transpose in one unit
 
 enum kind {
   NOTHING,    // no element
@@ -65,7 +65,7 @@ static bool sort_axes(eti_copy_plan *plan) {
   return true;
 }
 
-// Merges neighbours that both sides walk as one.
+// Merges neighbouring axes that are contiguous on both sides.
 static void merge_axes(eti_copy_plan *plan) {
   if (plan->rank == 0) {
     plan->axis[plan->rank++] = (eti_axis){.n = 1, .dst = plan->dst_bytes, .src = plan->src_bytes};
@@ -85,7 +85,7 @@ static void merge_axes(eti_copy_plan *plan) {
   plan->rank = (uint8_t)(last + 1);
 }
 
-// An innermost contiguous run of 2, 4, 8 or 16 bytes is moved as one larger element.
+// Copies an innermost contiguous run of 2, 4, 8 or 16 bytes as one larger element.
 static void widen_elements(eti_copy_plan *plan) {
   const eti_axis *inner = &plan->axis[plan->rank - 1];
   const ptrdiff_t bytes = plan->dst_bytes;
@@ -116,7 +116,7 @@ static enum kind choose_kind(eti_copy_plan *plan) {
       return TRANSPOSE;
     }
   }
-  // A short innermost axis makes the loop around it costly: exchange the two.
+  // A short innermost axis makes the loop around it costly, so the two are exchanged.
   if (last > 0 && inner->n < 8 && inner[-1].n > inner->n) move_axis(plan, last - 1, last);
   return plan->cast == NULL ? STRIDED : CAST;
 }
@@ -139,7 +139,7 @@ void eti_plan_finish(eti_copy_plan *plan) {
   plan->kind = (uint8_t)choose_kind(plan);
 
   const size_t n_outer = plan->rank - n_inner_axes(plan);
-  const size_t n = plan->axis[n_outer].n;  // the axis that is cut into chunks
+  const size_t n = plan->axis[n_outer].n;  // the axis that is split into chunks
   size_t item = plan->dst_bytes;
   if (plan->kind == TRANSPOSE) item *= plan->axis[plan->rank - 1u].n;
   size_t chunk = item < UNIT_BYTES ? UNIT_BYTES / item : 1;
@@ -383,7 +383,7 @@ void eti_fill_window(const et_pool *pool, void *dst, const eti_window *to, const
   eti_plan_run(&plan, pool, dst, value);
 }
 
-// Dimensions of one tensor from the innermost outwards, those that logical order walks as one
+// Dimensions of one tensor from the innermost outwards; those that logical order walks as one are
 // merged.
 typedef struct run_list {
   size_t n;
@@ -417,7 +417,7 @@ bool eti_plan_reshape(eti_copy_plan *plan, const et_tensor *dst, const et_tensor
   run_list a, b;
   logical_runs(&a, dst);
   logical_runs(&b, src);
-  // Cut the longer of the two innermost runs at the length of the shorter, where that divides it.
+  // Split the longer of the two innermost runs at the length of the shorter, if that divides it.
   size_t i = 0, k = 0;
   while (i < a.n && k < b.n) {
     const size_t n = a.run[i].n < b.run[k].n ? a.run[i].n : b.run[k].n;
@@ -452,7 +452,7 @@ static void walk_seek(walk *w, const et_tensor *t, size_t position) {
   }
 }
 
-// Past the last element it starts over.
+// Advances by one element; after the last it starts over.
 static void walk_next(walk *w) {
   for (size_t d = w->t->rank; d-- > 0;) {
     w->offset += w->t->strides[d];

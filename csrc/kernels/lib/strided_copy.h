@@ -1,10 +1,10 @@
-// strided_copy.h — copies between two layouts: the one engine under every operator that moves
+// strided_copy.h — strided copies between two layouts: the engine of all operators that move
 // elements without computing. A plan lists axes (count, destination stride, source stride);
-// finishing it drops, sorts and merges axes and picks an inner loop. A finished plan can be run on
+// finishing it drops, sorts and merges axes and selects an inner loop. A finished plan works with
 // any pair of base pointers, so kernels keep it from their prepare step. Relies on et_tensor,
-// cast.h and micro/transpose.h. Checks no memory: the builder of a plan has proven that every
-// address of it lies inside its tensors. Overlap of source and destination is harmless (values then
-// are unspecified).
+// cast.h and micro/transpose.h. Checks no memory: the builder of a plan proves that all its
+// addresses are inside its tensors. Overlap of source and destination is harmless (values then are
+// unspecified).
 #ifndef ET_STRIDED_COPY_H
 #define ET_STRIDED_COPY_H
 
@@ -22,16 +22,16 @@ typedef struct eti_axis {
 
 typedef struct eti_copy_plan {
   ptrdiff_t dst_offset, src_offset;  // of the first element; elements until finished, bytes after
-  eti_cast_fn cast;                  // NULL when elements are moved as they are
-  size_t chunk, n_chunks;  // items of the innermost split axis that one unit of work does; units
-                           // per outer index
+  eti_cast_fn cast;                  // NULL when elements are copied unchanged
+  size_t chunk, n_chunks;  // items of the innermost split axis per unit of work; units per outer
+                           // index
   size_t n_units, grain;
   uint8_t dst_bytes, src_bytes;  // element sizes
   uint8_t kind, rank;
   eti_axis axis[ETI_PLAN_AXES];  // [rank]
 } eti_copy_plan;
 
-// Starts a plan without axes. Elements of `bytes` bytes are moved as they are: 1, 2, 4, 8 or 16.
+// Starts a plan without axes. Elements of `bytes` bytes are copied unchanged: 1, 2, 4, 8 or 16.
 void eti_plan_begin(eti_copy_plan *plan, size_t bytes);
 // Starts a plan that converts. ET_NOT_SUPPORTED when there is no conversion from `from` to `to`.
 et_status eti_plan_begin_cast(eti_copy_plan *plan, et_dtype to, et_dtype from, et_error *err);
@@ -46,13 +46,12 @@ static inline void eti_plan_axis(eti_copy_plan *plan, size_t n, ptrdiff_t dst, p
 void eti_plan_finish(eti_copy_plan *plan);
 void eti_plan_run(const eti_copy_plan *plan, const et_pool *pool, void *dst, const void *src);
 
-// Bytes of a finished plan that must be kept to run it later; the rest of the struct is unused
-// axes.
+// Bytes of a finished plan that must be kept to run it later; the rest are unused axes.
 static inline size_t eti_plan_bytes(const eti_copy_plan *plan) {
   return offsetof(eti_copy_plan, axis) + plan->rank * sizeof(eti_axis);
 }
 
-// A strided window on a tensor's elements, of its own shape; offset and strides in elements.
+// A strided view of a tensor's elements, with a shape of its own; offset and strides in elements.
 typedef struct eti_window {
   eti_shape shape;
   ptrdiff_t strides[ET_MAX_RANK];
@@ -68,27 +67,26 @@ static inline eti_window eti_window_of(const et_tensor *t) {
   return v;
 }
 
-// Plan for dst[...] = src[...] over two windows of one shape, finished. Element types as begun by
-// the caller.
+// Makes a finished plan for dst[...] = src[...] over two windows of one shape. The caller has begun
+// the plan, which sets the element types.
 void eti_plan_windows(eti_copy_plan *plan, const eti_window *dst, const eti_window *src);
 
-// dst window = src window of the same shape, at once; elements of `bytes` bytes.
+// Copies a window to another of the same shape, without a plan; elements have `bytes` bytes.
 void eti_copy_windows(const et_pool *pool, void *dst, const eti_window *to, const void *src,
                       const eti_window *from, size_t bytes);
-// Every element of the window becomes *value.
+// Fills a window with *value.
 void eti_fill_window(const et_pool *pool, void *dst, const eti_window *to, const void *value,
                      size_t bytes);
 
-// Plan that copies `src` to `dst` in logical (row-major) order although their shapes differ; equal
-// element counts. False when no list of axes expresses it: then eti_copy_in_order does it.
+// Makes a plan that copies `src` to `dst` in logical (row-major) order when their shapes differ;
+// equal element counts. False when no list of axes expresses it: then use eti_copy_in_order.
 bool eti_plan_reshape(eti_copy_plan *plan, const et_tensor *dst, const et_tensor *src);
 
-// A copy without a plan: element k of src, counted in logical order, becomes element (k + shift)
-// mod numel of dst. Equal element types and counts; shift < numel.
+// Copies without a plan: element k of src, in logical order, becomes element (k + shift) mod numel
+// of dst. Equal element types and counts; shift < numel.
 void eti_copy_in_order(const et_tensor *dst, const et_tensor *src, size_t shift);
 
-// dst[...] = src[...] for tensors of one shape and any layouts, converting when the element types
-// differ.
+// Copies between tensors of one shape and any layouts, converting when the element types differ.
 et_status eti_copy_tensor(const et_kernel_ctx *ctx, const et_tensor *dst, const et_tensor *src);
 
 #endif  // ET_STRIDED_COPY_H

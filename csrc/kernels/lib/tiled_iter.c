@@ -1,17 +1,16 @@
-// tiled_iter.c — see tiled_iter.h. A tile is one cache line of an input wide, so that each line is
-// read once, and PIECE of the output's elements long; its transposed copies stay in the first
-// cache.
+// tiled_iter.c — see tiled_iter.h. A tile is as wide as one cache line of an input, so each line is
+// read once, and PIECE elements of the output long; its transposed copies stay in the L1 cache.
 #include "kernels/lib/tiled_iter.h"
 
 #include "kernels/micro/transpose.h"
 
 #define LINE 64u   // bytes of a cache line
 #define PIECE 64u  // elements of a row at a time
-#define FEW 16u    // rows shorter than this, or fewer, are not worth turning
-#ifdef ET_NO_SIMD  // small machines have no stack to spare, and no cache that it would help
+#define FEW 16u    // rows shorter than this, or fewer, are not worth transposing
+#ifdef ET_NO_SIMD  // small machines lack the stack, and a cache that gains
 #define MIN_NUMEL SIZE_MAX
 #else
-#define MIN_NUMEL 4096u  // nor are tensors that the first cache holds
+#define MIN_NUMEL 4096u  // nor are tensors that fit in the L1 cache
 #endif
 
 static bool is_across(const eti_iter *it, size_t k, size_t d, size_t bytes) {
@@ -40,7 +39,7 @@ bool eti_tiled_iter_init(eti_tiled_iter *tiles, const eti_iter *it, et_tensor *c
   return true;
 }
 
-// n_rows rows that begin at p, in pieces.
+// Runs n_rows rows that begin at p, in pieces.
 static void run_tile(const eti_tiled_iter *t, char *const p[], size_t n_rows, eti_row_fn row,
                      void *ctx) {
   _Alignas(64) unsigned char turned[ETI_MAX_OPERANDS - 1][PIECE * LINE];

@@ -1,7 +1,7 @@
-// tiled_iter.h — walks operands of different layouts tile by tile. When the output's rows run
+// tiled_iter.h — tiled iteration over operands of different layouts. When the output's rows run
 // across an input's, every element of a row is in another cache line; a tile transposes as many
-// rows as a line has elements. Relies on iter.h and micro/transpose.h; knows no operator.
-// Tiling changes neither an element's computation nor its operands.
+// rows as a line has elements. Relies on iter.h and micro/transpose.h; knows no operator. Tiling
+// changes neither an element's computation nor its operands.
 #ifndef ET_TILED_ITER_H
 #define ET_TILED_ITER_H
 
@@ -17,8 +17,8 @@ typedef struct eti_tiled_iter {
   size_t bytes[ETI_MAX_OPERANDS];  // of an element
 } eti_tiled_iter;
 
-// False when rows serve as well: then there is nothing to run. `it` is borrowed, and `operands` are
-// the tensors that it walks.
+// Sets up tiles. False when plain rows are as good: then there is nothing to run. `it` is borrowed,
+// and `operands` are the tensors that it walks.
 bool eti_tiled_iter_init(eti_tiled_iter *tiles, const eti_iter *it, et_tensor *const *operands);
 
 // Calls row for pieces of rows that together cover the index space once. grain: elements.

@@ -1,7 +1,7 @@
-// binary.body.h — one type's loop of binary.inc.h: contiguous, one input repeated, anything else.
-// With LOOP_PACKS the latter is packed in pieces, so that it is computed as vectors, too.
+// binary.body.h — one type's loop of binary.inc.h: contiguous, one input repeated, any other
+// strides. With LOOP_PACKS the last case is packed in pieces, so that it is vectorised as well.
 
-// Neighbours in memory, or one element for all; which of them is a constant where this is called.
+// Each operand is contiguous or one repeated element; callers pass which one as a constant.
 ETI_LOOP_INLINE void ETI_LOOP_NAME(ETI_LOOP_NAME(LOOP_NAME, dense),
                                    SUFFIX)(LOOP_OUT *out, const CTYPE *left, const CTYPE *right,
                                            size_t n, const CTYPE *k, const bool repeats_left,
@@ -19,7 +19,7 @@ static void ETI_LOOP_NAME(LOOP_NAME, SUFFIX)(void *const p[], const ptrdiff_t s[
                                              const void *params) {
   ET_ASSERT(ETI_HOLDS(p[0], n, LOOP_OUT) && ETI_HOLDS_OR_NULL(params, CTYPE));
   ET_ASSERT(ETI_HOLDS(p[1], n, CTYPE) && ETI_HOLDS(p[2], n, CTYPE));
-  // A copy: for all the compiler knows, the output might overlap the parameters.
+  // A local copy, because the compiler must assume that the output overlaps the parameters.
   CTYPE k[3] = {0};
   if (params != NULL) memcpy(k, params, sizeof k);
   const ptrdiff_t bytes = (ptrdiff_t)sizeof(CTYPE);

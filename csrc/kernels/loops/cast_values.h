@@ -17,7 +17,7 @@ typedef struct eti_c128 {
   double re, im;
 } eti_c128;
 
-// Whatever x is, some number is converted, so that loops need no branch.
+// Converts some number for every x, so that loops need no branch.
 static inline int32_t eti_f32_to_i32(float x) {
   const bool fits = x >= -0x1p31f && x < 0x1p31f;
   const int32_t whole = (int32_t)(fits ? x : 0.0f);

@@ -47,9 +47,10 @@ COMPLEX_LOOP(mul) {
   }
 }
 
-// Smith's way, as eager: over the larger part of the divisor, so that neither the square of its
-// size overflows nor an infinite one is divided by itself. By nought, each part is divided. Parts
-// are taken apart into pieces and chosen without branches, so that it is computed as vectors.
+// Division by Smith's algorithm, as in eager torch: it scales by the larger part of the divisor, so
+// that neither the square of its size overflows nor an infinite part is divided by itself. For a
+// zero divisor each part is divided. Pieces are split into parts and selected without branches, so
+// that they vectorise.
 static void ETI_LOOP_NAME(div_piece, COMPLEX_SUFFIX)(COMPLEX_R a[2][ETI_LOOP_PIECE],
                                                      COMPLEX_R b[2][ETI_LOOP_PIECE], size_t n) {
   for (size_t i = 0; i < n; i++) {

@@ -1,6 +1,6 @@
 // each_real.inc.h — includes FROM_BODY once for each real type, described by FROM (short name),
-// FROM_TYPE, FROM_CLASS (I, F or D: what its values are computed in), FROM_LOAD(x) and, for that
-// type alone, FROM_IS_F32. f16 is left out where FROM_NO_F16 is defined.
+// FROM_TYPE, FROM_CLASS (I, F or D: the class its values compute in), FROM_LOAD(x) and, for f32
+// alone, FROM_IS_F32. f16 is left out if FROM_NO_F16 is defined.
 #define FROM b8
 #define FROM_TYPE uint8_t
 #define FROM_CLASS I

@@ -1,7 +1,7 @@
-// loop.h — what loop templates share: names, element access, and the promise that lets them
-// vectorise. Operands of one call either coincide or do not overlap as far as results are defined
-// (a damaged file may arrange otherwise and then gets other numbers, never other memory), so
-// contiguous loops are marked free of dependences.
+// loop.h — shared parts of loop templates: names, element access, and the promise that lets them
+// vectorise. Operands of one call either coincide or do not overlap as far as results are defined,
+// so contiguous loops are marked free of dependences. (A damaged file may break this; it then gets
+// other numbers, never other memory.)
 #ifndef ET_LOOP_H
 #define ET_LOOP_H
 
@@ -24,14 +24,14 @@
 #define ETI_NO_DEPENDENCES
 #endif
 
-// Functions that calls specialise by constant arguments.
+// Attribute of functions that calls specialise by constant arguments.
 #if defined(__GNUC__)
 #define ETI_LOOP_INLINE static inline __attribute__((always_inline))
 #else
 #define ETI_LOOP_INLINE static inline
 #endif
 
-// Elements with steps between them are packed by so many at a time, fewer taken one by one.
+// Elements per piece when strided elements are packed; shorter rests run one by one.
 #define ETI_LOOP_PIECE 64u
 #define ETI_LOOP_FEW 8u
 

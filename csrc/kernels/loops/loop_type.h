@@ -1,5 +1,5 @@
-// loop_type.h — the signature of elementwise loops, which tables of micro-kernels and walks over
-// tensors share.
+// loop_type.h — the signature of elementwise loops, shared by tables of micro-kernels and by
+// iteration over tensors.
 #ifndef ET_LOOP_TYPE_H
 #define ET_LOOP_TYPE_H
 

@@ -1,6 +1,6 @@
-// scan_line.inc.h — running sums, products and extremes of one line of neighbours in the type they
-// come and go in. Parameters, undefined at the end: SCAN_SUFFIX, SCAN_TYPE, and SCAN_ACC, the type
-// that sums and products run in. Extremes are the last of equal ones, and NaN from the first on.
+// scan_line.inc.h — cumulative sums, products and extremes of one contiguous line. Parameters,
+// undefined at the end: SCAN_SUFFIX, SCAN_TYPE of elements, and SCAN_ACC, the type that sums and
+// products accumulate in. Extremes are the last of equal ones, and NaN from the first on.
 static void ETI_LOOP_NAME(sums, SCAN_SUFFIX)(void *to, const void *from, size_t n) {
   const SCAN_TYPE *const x = from;
   SCAN_TYPE *const out = to;
@@ -15,7 +15,7 @@ static void ETI_LOOP_NAME(products, SCAN_SUFFIX)(void *to, const void *from, siz
   for (size_t e = 0; e < n; e++) out[e] = (SCAN_TYPE)(at *= (SCAN_ACC)x[e]);
 }
 
-// Few elements are better than all before them: that is left to the prediction of branches.
+// New extremes are rare, so the branch is predicted well.
 static void ETI_LOOP_NAME(maxima, SCAN_SUFFIX)(void *to, int64_t *index, const void *from,
                                                size_t n) {
   const SCAN_TYPE *const x = from;

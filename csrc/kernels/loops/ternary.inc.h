@@ -1,6 +1,6 @@
 // ternary.inc.h — loops of three inputs of one type, in two steps. Parameters, undefined again at
-// the end: LOOP_NAME, LOOP_TYPES, LOOP_FIRST(a, b), and LOOP_SECOND(t, c) of its result t. (As one
-// expression that names t twice the loop would have branches.)
+// the end: LOOP_NAME, LOOP_TYPES, LOOP_FIRST(a, b), and LOOP_SECOND(t, c) of its result t. (One
+// expression with two uses of t would make the loop branch.)
 #define LOOP_BODY "kernels/loops/ternary.body.h"
 #include "kernels/loops/each_dtype.inc.h"
 #undef LOOP_BODY

@@ -1,4 +1,4 @@
-// where.inc.h — out = condition ? a : b for elements of one size, which need no type. Parameters,
+// where.inc.h — out = condition ? a : b for elements of one size, of any type. Parameters,
 // undefined at the end: WHERE_NAME, WHERE_TYPE (an unsigned integer of that size, or a struct).
 static void WHERE_NAME(void *const p[], const ptrdiff_t s[], size_t n, const void *params) {
   ET_ASSERT(ETI_HOLDS(p[0], n, WHERE_TYPE) && ETI_HOLDS(p[1], n, uint8_t));

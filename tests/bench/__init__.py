@@ -1,1 +1,1 @@
-"""Speed as ratios taken in one run: scripts, not tests."""
+"""Benchmark scripts that report ratios of speeds within one run. They are not tests."""

@@ -1,10 +1,10 @@
-"""The cost of quantization on real data, run as lowered files on the runtime, delegated to XNNPACK.
+"""The loss of accuracy by quantization on real data, with programs delegated to XNNPACK.
 
-Two networks trained on scikit-learn's digits: percent of held-out digits named. MiniLM on pairs of
-sentences: the mean cosine of its vectors to the float model's, and the share of sentences whose
-nearest neighbour is the same. Float, int8 with scales from calibration, int8 with scales found at
-run time, 4-bit weights in groups of 32 (where a layer's columns allow it), training; of MiniLM also
-4-bit weights that are rounded by data, and quantized tables besides (else they are float).
+Two networks trained on scikit-learn's digits: percent of held-out digits recognized. MiniLM on
+pairs of sentences: the mean cosine of its vectors to the float model's, and the share of sentences
+whose nearest neighbour is the same. Variants: float, static int8, dynamic int8, 4-bit weights in
+groups of 32 (if a layer's columns allow it), quantization-aware training; for MiniLM also 4-bit
+weights rounded by GPTQ, and quantized embeddings (float otherwise).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-import subjects  # noqa: F401  puts the models' folder on the path
+import subjects  # noqa: F401 adds the models' folder to the path
 import torch
 from models import digits, sentences, transformer_models
 from peers import report
@@ -41,7 +41,7 @@ WAYS: dict[str, Callable[[], Any]] = {
 }
 
 
-BY_DATA = {  # bits of the table of words; tables of few rows have 8, or all are float
+BY_DATA = {  # bits of the word embedding; small embeddings have 8, or all are float
     "4_bit_by_data": None,
     "4_bit_by_data_words_8": 8,
     "4_bit_by_data_words_4": 4,
@@ -101,8 +101,8 @@ def export_sentences(model: Any, example: Any) -> torch.export.ExportedProgram:
 
 
 def with_sums_float() -> XNNPACKQuantizer:
-    """int8, but for the few numbers that are far greater than all others: they are in sums, which
-    stay float with the norms behind them, and come from the layers that close a block."""
+    """int8 except for a few outliers: sums and the norms after them stay float, as do the last
+    layers of blocks, which compute the outliers."""
     dynamic = get_symmetric_quantization_config(is_per_channel=True, is_dynamic=True)
     quantizer = by_one(get_symmetric_quantization_config(is_per_channel=True))
     for i in range(6):

@@ -4,8 +4,8 @@ Four questions, each answered in one run by turns: how fast a run is (1 and 2 th
 upstream, upstream's file on our runtime, and ours without a partitioner), how long a delegated
 program of one operator takes from Python, how long loading takes (cold: in a new process, the file
 in the page cache; and with the file of packed weights that an earlier load wrote), and how much
-memory load and run take beyond what was there before and the file. How long lowering takes is told
-on the way.
+memory load and run take beyond the memory before them and the file. The time of lowering is
+reported too.
 """
 
 from __future__ import annotations
@@ -84,10 +84,10 @@ def begin_often(model: str, paths: dict[str, str]) -> dict[str, dict[str, float]
 
 
 def load_and_memory(model: str, paths: dict[str, str]) -> None:
-    """From a path to a method that is ready to run; then with its first run, which verifies packed
-    weights; and the most memory of its own that the process held, beyond the file's bytes, which is
-    less than nothing where it never has them all. The resident memory, mapped files included, is
-    listed beside."""
+    """Reports three figures: the time from a path to a loaded method; the same with the first run,
+    which verifies packed weights; and the peak private memory of the process minus the file's
+    bytes. The last is negative if the process never holds all of these bytes. The resident memory,
+    which includes mapped files, is reported too."""
     medians = begin_often(model, paths)
     theirs = medians["upstream"]
     for name, words, bar in (("ours", "cold", 1.0), ("packed", "with packed weights", 0.2)):

@@ -2,8 +2,8 @@
 
     python tests/bench/bench_dispatch.py build/release/et_run
 
-The difference between a long and a short chain, over their difference in length, leaves out what a
-run costs beside its instructions. The addition itself is part of the figure. One JSON line.
+The difference between a long and a short chain, divided by their difference in length, excludes the
+fixed cost of a run. The addition itself is part of the figure. One JSON line.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SHORT, LONG, REPEAT, ROUNDS = 100, 1100, 3000, 5
 
 
 def chain(n: int) -> bytes:
-    """x + x + x …: two results take turns, so that every addition needs the one before."""
+    """x + x + x …: two results alternate, so that every addition needs the previous one."""
     from support.program_maker import MethodMaker, program_bytes
 
     method = MethodMaker()

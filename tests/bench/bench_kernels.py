@@ -1,12 +1,12 @@
 """Single kernels beside eager torch, one thread, each pair timed in turn in one process.
 
-Shapes are those that carry convolutional networks and transformers. Prints one JSON line a case:
-the best of both in microseconds of processor time, the median of their ratios round by round, and
-where it says something our GFLOP/s with the peak of this CPU and our share of it; for products with
-one row, which wait for the weights, also GB/s and the share of what can be read. Both limits are
-those of `executorch_py run --profile`, measured in the same rounds. Best and ratio, because other
-programs on the machine only ever make a round slower. The C side is the test driver's release
-build. Words as arguments restrict the run to subjects that contain them all.
+Shapes are typical of convolutional networks and transformers. Prints one JSON line a case: the best
+of both in microseconds of processor time, the median of their ratios round by round, and, where
+useful, our GFLOP/s with the peak of this CPU and our share of it; for products with one row, which
+are bound by reading weights, also GB/s and the share of the read bandwidth. Both limits are those
+of `executorch_py run --profile`, measured in the same rounds. Best and ratio, because other
+programs on the machine can only make a round slower. The C side is the test driver's release build.
+Words as arguments restrict the run to subjects that contain them all.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ BATCHED = [
 
 
 def eager_ns(call: Callable[[], Any], repeats: int) -> float:
-    """Of one call, the best of five rounds, as time_op gives it for ours."""
+    """The time of one eager call, the best of five rounds, as time_op measures ours."""
     best = float("inf")
     for _ in range(5):
         start = time.thread_time_ns()
@@ -136,7 +136,7 @@ def compare(
 def convolution(
     subject: str, x: torch.Tensor, w: torch.Tensor, geometry: list[Any], flops: float
 ) -> None:
-    """With images stored plane by plane, then channels last."""
+    """Times images stored plane by plane, then channels last."""
     b = torch.rand(w.shape[1] * geometry[5] if geometry[3] else w.shape[0])
     for label, layout, order in (
         ("", torch.contiguous_format, None),

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from peers import Peer, interleaved, report
 
-# Upstream needs seconds to minutes a run, so it takes part in few rounds.
+# Upstream needs seconds to minutes per run, so it runs in few rounds.
 ROUNDS = {
     "mobilenet_v2": {"ours": (10, 5), "upstream": (3, 1), "eager": (10, 5)},
     "resnet18": {"ours": (10, 3), "upstream": (2, 1), "eager": (10, 3)},

@@ -1,12 +1,12 @@
 """Every kind of operator at a million elements beside eager torch, on one thread and on two.
 
-Cases come from the operator_*.py files here, each with f32 inputs unless it says otherwise, and run
-by turns in one process: one JSON line a case with the best of both in microseconds and the ratio of
-these, then the ten worst of each number of threads. Eager runs its out variant and its plain one;
-the faster counts. One thread is timed by its processor time, several by the clock, after a pause in
-which eager's threads stop spinning. A case that looks slow takes more turns, and once more as many
-when all others are done, lest another program's work be taken for its own. Numbers as arguments are
-numbers of threads; a word restricts the run to subjects that contain it.
+Cases come from the operator_*.py files here, with f32 inputs unless their name has another type.
+Both sides run by turns in one process. The output is one JSON line per case with the best times in
+microseconds and their ratio, then the ten worst cases for each number of threads. Eager runs its
+out variant and its plain one; the faster counts. One thread is timed by its processor time, several
+by the clock, after a pause in which eager's threads stop spinning. A slow case takes more turns,
+and as many again when all others are done, because another program may have slowed it down. Numbers
+as arguments are numbers of threads; a word restricts the run to subjects that contain it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from support.op_driver import Out, dim_order, full_arguments, has_op, time_op
 TURN_NS = 4e6
 FEW_TURNS, MANY_TURNS = 2, 8
 SLOW = 1.5  # from this ratio on a case takes many turns
-SPIN_SECONDS = 0.02  # for so long eager's threads may keep the cores after their work
+SPIN_SECONDS = 0.02  # eager's threads may spin for so long after their work
 TABLES: tuple[Callable[[], Iterator[Case]], ...] = (
     functions, pairs, choices, casts, reductions, norms, orders, transforms,
     layouts, fills, indices, images, samples,
@@ -40,7 +40,7 @@ TABLES: tuple[Callable[[], Iterator[Case]], ...] = (
 
 
 def eager_calls(op: Any, given: Sequence[Any], named: dict[str, Any]) -> list[Callable[[], Any]]:
-    """The plain call, and the out variant into memory that is there already."""
+    """The plain call, and the out variant with allocated memory."""
     packet = op.overloadpacket
     if packet is torch.ops.aten._to_copy:
         return [lambda: given[0].to(given[1])]
@@ -55,7 +55,7 @@ def eager_calls(op: Any, given: Sequence[Any], named: dict[str, Any]) -> list[Ca
 
 
 def eager_ns(call: Callable[[], Any], repeats: int, rounds: int, threads: int) -> float:
-    """Of one call, the best of the rounds, as time_op gives it for ours."""
+    """The time of one eager call, the best of the rounds, as time_op measures ours."""
     clock = time.thread_time_ns if threads == 1 else time.perf_counter_ns
     best = float("inf")
     for _ in range(rounds):
@@ -67,7 +67,7 @@ def eager_ns(call: Callable[[], Any], repeats: int, rounds: int, threads: int) -
 
 
 def planned(result: torch.Tensor, most: int) -> Out:
-    """Memory for a result, of at most so many elements where they depend on the data."""
+    """Memory for a result; the maximum size if its size depends on the data."""
     dense = torch.ops.aten.is_non_overlapping_and_dense(result)
     shape = tuple(result.shape)
     if most and result.numel() > 0:

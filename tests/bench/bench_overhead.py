@@ -1,8 +1,8 @@
 """Cost of one instruction and of one call from Python: ours beside upstream and eager torch.
 
-The instruction's cost is a difference of two runs, a chain of adds and one add, so both are timed
-next to each other in every round and the differences' median is taken: a machine that is busy in
-one round and idle in the next then changes neither.
+The cost of an instruction is the difference of two runs, a chain of adds and one add. Both are
+timed one after the other in every round, and the median of the differences is reported, so that the
+load of the machine affects both alike.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Whole models beside the other ways to run them on a CPU: fp32, 1 and 2 threads, batch 1.
+"""Whole models compared with other runtimes on a CPU: fp32, 1 and 2 threads, batch 1.
 
 Ours unpartitioned, in a file for any runtime and in one for ours only (own_operators), and
 delegated to XNNPACK; torch eager and compiled, upstream's XNNPACK-delegated file, ONNX Runtime and
-OpenVINO, in turn in one run; medians. A side that cannot convert or run a model is named with its
-reason. The last row is the geometric mean over the models.
+OpenVINO, in turn in one run; medians. A side that cannot convert or run a model is reported with
+the reason. The last row is the geometric mean over the models.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def lower(model: str, sides: list[str], folder: Path) -> dict[str, str]:
                     peer.ask("lower", model=model, path=str(path))
                 paths[side] = str(path)
             except RuntimeError as error:
-                report(f"{model}: {side} takes no part", reason=str(error))
+                report(f"{model}: {side} is left out", reason=str(error))
         else:
             paths[side] = model
     return paths

@@ -1,11 +1,11 @@
-"""Quantized models beside the same of others, and beside our own f32.
+"""Quantized models compared with those of other runtimes and with our f32.
 
 Static int8, weights by channel: ours and upstream's by PT2E, each with its own quantizer and
 partitioner, ours with weights of 7 bits too (int7), and ONNX Runtime's own static quantization,
-which OpenVINO runs as well. One run by turns, 1 and 2 threads, medians; sizes of the files on the
-way. Then products with weights of 4 bits in groups of 32 and rows quantized at run time (8da4w),
-ours and upstream's. One row is held against reading as many bytes as its weights have: a layer's
-come from the cache, those of a hundred layers from memory.
+which OpenVINO runs as well. One run by turns, 1 and 2 threads, medians; file sizes too. Then
+products with weights of 4 bits in groups of 32 and rows quantized at run time (8da4w), ours and
+upstream's. One row is compared with reading as many bytes as its weights have. The weights of one
+layer come from the cache, those of a hundred layers from memory.
 """
 
 from __future__ import annotations
@@ -19,19 +19,20 @@ from peers import Peer, report, timed
 
 MODELS = ("mobilenet_v2", "mobilenet_v3_large", "resnet50", "vit_b_16", "swin_t")
 SIDES = ("int8", "int7", "xnnpack", "upstream_int8", "onnxruntime_int8", "openvino_int8")
-BARS = {"resnet50": 1.0}  # others 0.8 of upstream's time
+BARS = {"resnet50": 1.0}  # other models: 0.8 of upstream's time
 PRODUCTS = (
     *(f"8da4w_{m}x2048x{n}" for n in (2048, 8192) for m in (1, 128)),
-    "8da4w_1x2048x2048x100",  # layers, whose weights no cache holds
+    "8da4w_1x2048x2048x100",  # a hundred layers: no cache can hold their weights
 )
 ROUNDS, RUNS = 12, 4
-# In a turn of one row, the runs of a layer take less than a millisecond: threads of the side before
-# still look for work, and other processors of a virtual machine may take some milliseconds to come.
+# With one row, the runs of a layer take less than a millisecond. Threads of the previous side may
+# still spin for so long, and a virtual machine may take some milliseconds to schedule other
+# processors.
 RUNS_OF_ONE_ROW = 1000
 
 
 def lower(model: str, folder: Path, sides: list[str]) -> dict[str, str]:
-    """A file of each side; those that cannot make one are named with their reason."""
+    """A file of each side; sides that cannot make one are reported with the reason."""
     paths: dict[str, str] = {}
     for side in sides:
         if side == "openvino_int8":
@@ -44,7 +45,7 @@ def lower(model: str, folder: Path, sides: list[str]) -> dict[str, str]:
                 peer.ask("lower", model=model, path=path)
             paths[side] = path
         except RuntimeError as error:
-            report(f"{model}: {side} takes no part", reason=str(error))
+            report(f"{model}: {side} is left out", reason=str(error))
     return paths
 
 
@@ -56,7 +57,7 @@ def sizes(model: str, paths: dict[str, str]) -> None:
 
 def run_model(model: str, paths: dict[str, str], threads: int) -> None:
     ms = timed(model, paths, threads, ROUNDS, RUNS)
-    if "int8" not in ms:  # which has been told, with the reason
+    if "int8" not in ms:  # reported above, with the reason
         return
     report(
         f"{model}, int8, {threads} thread{'s' if threads > 1 else ''}",
@@ -72,11 +73,11 @@ def run_model(model: str, paths: dict[str, str], threads: int) -> None:
 
 
 def run_product(subject: str, folder: Path, threads: int) -> None:
-    """One row is bound by how fast weights are read: reading as many bytes takes its turns too."""
+    """With one row, reading as many bytes as the weights have is timed by turns too."""
     rows, n_k, n_cols, *layers = (int(n) for n in subject.removeprefix("8da4w_").split("x"))
     products = n_k * n_cols * math.prod(layers)
-    # A group: 32 weights and its scale. It comes first, so that memory which the host of a virtual
-    # machine gives when it is touched is there for all.
+    # 32 weights of a group and their scale. Reading runs first, because the host of a virtual
+    # machine allocates memory at its first access.
     paths = {"reading": str(products * (32 // 2 + 2) // 32)} if rows == 1 else {}
     paths |= lower(subject, folder, ["xnnpack", "upstream_xnnpack"])
     runs = RUNS if rows > 1 else RUNS_OF_ONE_ROW // math.prod(layers)

@@ -1,8 +1,9 @@
 """Import time and memory of the runtime, and peak memory of a process that runs MobileNetV2 once,
 torch-free.
 
-Byte code lies ready, as in an installed package, whatever the environment says about writing it.
-Import times are the fastest of several processes: other programs only ever make one slower.
+Byte code is compiled before, as in an installed package, even if the environment forbids writing
+it. Import times are the fastest of several processes, because other programs can only make one
+slower.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ method.execute([torch.ones(1, 3, 224, 224)])
 
 
 def probe(side: str, code: str, repeat: int = 15) -> tuple[float, float, bool]:
-    """Least ms and median peak MB of fresh processes; whether torch was imported."""
+    """Minimum ms and median peak MB of fresh processes; whether torch was imported."""
     runs = []
     with tempfile.TemporaryDirectory() as byte_code:
         environment = dict(os.environ, PYTHONPYCACHEPREFIX=byte_code, PYTHONDONTWRITEBYTECODE="")

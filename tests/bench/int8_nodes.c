@@ -1,6 +1,6 @@
-// int8_nodes.c — times nodes of int8 graphs and depthwise convolutions of f32 with XNNPACK's and
-// with tuned kernels, by turns on one thread: a JSON line for each, with the best times. Sizes are
-// those of networks of images.
+// int8_nodes.c — times nodes of int8 graphs and f32 depthwise convolutions with XNNPACK's kernels
+// and with tuned ones, by turns on one thread. Prints a JSON line for each with the best times.
+// Sizes are those of image networks.
 #define _POSIX_C_SOURCE 199309L  // clock_gettime
 #include <stdbool.h>
 #include <stdint.h>
@@ -170,8 +170,8 @@ static double now_us(void) {
 
 static void measure(const subject *t) {
   static const char *const kinds[] = {
-      "int8 depthwise", "f32 depthwise",        "int8 convolution of an image", "int8 gelu",
-      "int8 hardswish", "int8 lines to pixels", "int8 factors of channels"};
+      "int8 depthwise", "f32 depthwise",         "int8 stem convolution",  "int8 gelu",
+      "int8 hardswish", "int8 planes to pixels", "int8 product by channel"};
   xnn_runtime_t runtimes[] = {runtime_of(t, false), runtime_of(t, true)};
   double best[2] = {1e9, 1e9};
   for (const double begin = now_us(); now_us() - begin < TURN_US;) {

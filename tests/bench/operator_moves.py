@@ -1,4 +1,4 @@
-"""Cases of bench_operators that carry elements: copies and layouts, slices, padding, indices,
+"""Cases of bench_operators that move elements: copies and layouts, slices, padding, indices,
 pooling and sampling of images. Data only.
 """
 

@@ -1,5 +1,5 @@
-"""Cases of bench_operators whose results gather many elements: reductions, scans, norms, softmax,
-sorting, distances, spectra, small matrices. Data only.
+"""Cases of bench_operators whose results depend on many elements: reductions, scans, norms,
+softmax, sorting, distances, spectra, small matrices. Data only.
 """
 
 from __future__ import annotations

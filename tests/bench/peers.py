@@ -1,4 +1,4 @@
-"""Starts the sides of a comparison and times them in turn.
+"""Starts the workers of a comparison and times them in turn.
 
 Relies on worker.py; knows no model and no threshold.
 """
@@ -38,7 +38,7 @@ PYTHONS = {
 
 
 SAMPLE_SECONDS = 2e-4
-OWN = ("RssAnon", "RssShmem")  # lines of Linux's account of a process, which counts in KiB
+OWN = ("RssAnon", "RssShmem")  # lines of /proc/self/status, in KiB
 
 
 class Peer:
@@ -67,10 +67,9 @@ class Peer:
         return answer
 
     def ask_watched(self, do: str, **request: Any) -> dict[str, Any]:
-        """As `ask`, with "own_mb" in the answer: how much anonymous memory was held at most, beyond
-        what was there before. Pages of mapped files are not in it: those are the kernel's, for all
-        processes, and come and go by themselves; it may map two megabytes for one byte that is
-        read."""
+        """As `ask`, with "own_mb" in the answer: the peak of anonymous memory minus the memory held
+        before. Pages of mapped files are not counted. The kernel shares them between processes and
+        may map two megabytes for one byte that is read."""
         samples = [self._own_mb()]
         is_over = threading.Event()
 
@@ -98,16 +97,16 @@ class Peer:
         self.process.wait()
 
 
-# Some sides' threads go on spinning after a run (ONNX Runtime's for 40 ms), on cores that the next
-# side would use.
+# Threads of some sides spin after a run (ONNX Runtime's for 40 ms) on cores that the next side
+# needs.
 PAUSE_SECONDS = 0.1
 
 
 def interleaved(peers: Sequence[Peer], rounds: Mapping[str, tuple[int, int]]) -> dict[str, float]:
-    """Median ms per run of each peer, in turns, begun by a pause and a run that does not count.
+    """Median ms per run of each peer, in turns. A turn begins with a pause and a warm-up run.
 
-    rounds maps a side to (rounds it takes part in, runs per round); a side with a single run, which
-    takes long, has no other.
+    rounds maps a side to (its number of rounds, runs per round). A side with a single run, which
+    takes long, has no warm-up run.
     """
     times: dict[str, list[float]] = {peer.side: [] for peer in peers}
     for peer in peers:  # warm-up, not counted
@@ -126,7 +125,8 @@ def interleaved(peers: Sequence[Peer], rounds: Mapping[str, tuple[int, int]]) ->
 def timed(
     model: str, paths: Mapping[str, str], threads: int, rounds: int, runs: int
 ) -> dict[str, float]:
-    """Median ms per run of each side that runs its path; the others are named with the reason."""
+    """Median ms per run of each side that can run its path; the others are reported with the
+    reason."""
     with ExitStack() as stack:
         peers = []
         for side, path in paths.items():
@@ -137,7 +137,7 @@ def timed(
                 peer.ask("time", repeat=1)
                 peers.append(peer)
             except RuntimeError as error:
-                report(f"{model}: {side} takes no part", reason=str(error))
+                report(f"{model}: {side} is left out", reason=str(error))
         return interleaved(peers, {peer.side: (rounds, runs) for peer in peers})
 
 

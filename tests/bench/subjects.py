@@ -50,7 +50,7 @@ def sequence() -> tuple[torch.Tensor, ...]:
 
 
 class Outputs(torch.nn.Module):
-    """A recurrent layer that returns what every step put out."""
+    """A recurrent layer that returns the output of every step."""
 
     def __init__(self, layer: torch.nn.Module) -> None:
         super().__init__()
@@ -64,8 +64,8 @@ class Outputs(torch.nn.Module):
 def vit() -> torch.nn.Module:
     """ViT-B/16 with normal weights (0.02, truncated), as ViT and DeiT are trained from.
 
-    torchvision's initial ones are uniform. How fast int8 of 7 bits is depends on it: of uniform
-    weights too few are small for sums to stay within 16 bits (quads.h).
+    torchvision's initial weights are uniform. The speed of int8 with 7-bit weights depends on this:
+    too few uniform weights are small enough for sums to fit 16 bits (gemm_q8_schedule.h).
     """
     model = vision.build("vit_b_16")
     generator = torch.Generator().manual_seed(5)
@@ -133,7 +133,7 @@ def calibration_data(name: str) -> list[tuple[Any, ...]]:
 
 
 def quantized(name: str, prepare: Callable[[Any], Any]) -> torch.export.ExportedProgram:
-    """The model quantized by PT2E: `prepare` puts observers into the exported module."""
+    """The model quantized by PT2E: `prepare` inserts observers into the exported module."""
     from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e
 
     prepared = prepare(exported(name).module())

@@ -1,7 +1,7 @@
 """One side of a comparison, driven over pipes so that all sides are timed in turn within one run.
 
-Reads one JSON request a line and answers one JSON line. Which virtual environment runs which side
-is written in peers.py. Requests:
+Reads one JSON request a line and answers one JSON line. peers.py lists the virtual environment of
+each side. Requests:
   {"do": "load", "path": …, "threads": n}     open and load method forward; answers {"ms": …},
                                               without what is imported for it. Sides that run no
                                               .pte take a model's name as path.
@@ -10,7 +10,7 @@ is written in peers.py. Requests:
   {"do": "lower", "model": name, "path": …}   exported program to bytes; answers {"ms", "peak_mb"};
                                               sides of int8 quantize the model before
   {"do": "prepare", "threads": n}             imports what load needs; answers {}
-  {"do": "begin", "path": …, "threads": n}    load, then one run with the inputs given; answers
+  {"do": "begin", "path": …, "threads": n} load, then one run with the model's inputs; answers
                                               {"ms", "run_ms", "peak_mb"}: the load as above, the
                                               run, and most memory held beyond that before both.
                                               "packed": … is a path for packed weights, ours only
@@ -36,7 +36,7 @@ logging.disable(logging.WARNING)
 
 
 def _status_mb(field: str) -> float:
-    """A line of Linux's account of this process, which counts in KiB."""
+    """A line of /proc/self/status, in KiB."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return int(next(line for line in lines if line.startswith(field)).split()[1]) / 1024
 
@@ -49,7 +49,7 @@ class Side:
         self.run: Callable[[], Any] = lambda: None
 
     def prepare(self, threads: int) -> None:
-        """Imports what loads, so that a load that is timed is one."""
+        """Imports the runtime, so that a timed load does not include imports."""
 
     def load(self, path: str, threads: int) -> dict[str, Any]:
         self.prepare(threads)
@@ -95,7 +95,7 @@ class Side:
         self.prepare(threads)
         if packed is not None:
             self.keep_packed(packed)
-        Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
+        Path("/proc/self/clear_refs").write_text("5")  # resets the peak
         before = _status_mb("VmHWM")
         answer = {**self.load(path, threads), "run_ms": self.time(1)["ms"][0]}
         return {**answer, "peak_mb": _status_mb("VmHWM") - before}
@@ -140,7 +140,8 @@ class OursOwnOperators(Ours):
 
 
 class Reading(Side):
-    """Runs nothing: reads as many bytes as the path says, as fast as this machine's threads can."""
+    """Reads as many bytes as the path says, as fast as this machine's threads can; runs no
+    model."""
 
     def open(self, path: str, threads: int) -> None:
         self.nbytes, self.threads = int(path), threads
@@ -148,13 +149,13 @@ class Reading(Side):
     def time(self, repeat: int) -> dict[str, Any]:
         from executorch_py import _C
 
-        # Reads many times by itself, and says the fastest.
+        # Reads many times and reports the fastest.
         _, [(bytes_per_s, _, _)] = _C.machine_rates(self.threads, (self.nbytes,))
         return {"ms": [self.nbytes / bytes_per_s * 1e3] * repeat}
 
 
 class OursXnnpack(Ours):
-    """Everything delegated to XNNPACK that our partitioner takes."""
+    """Delegated to XNNPACK by our partitioner."""
 
     def to_bytes(self, program: Any) -> bytes:
         from executorch_py.backends.xnnpack import XnnpackPartitioner
@@ -165,7 +166,7 @@ class OursXnnpack(Ours):
 
 
 class Int8(Side):
-    """Mixed in: quantizes what is lowered, by PT2E."""
+    """Mixin: quantizes the model by PT2E before lowering."""
 
     def lower(self, model: str, path: str) -> dict[str, Any]:
         from subjects import quantized
@@ -193,7 +194,7 @@ class OursInt8(Int8, OursXnnpack):
 
 
 class OursInt7(OursInt8):
-    """The same with weights of 7 bits, whose products AVX2 adds in 16 bits without saturating."""
+    """The same with 7-bit weights, whose products AVX2 adds in 16 bits without saturation."""
 
     weights: ClassVar[dict[str, int]] = {"weight_qmin": -64, "weight_qmax": 63}
 
@@ -221,7 +222,7 @@ class Upstream(Side):
 
 
 class UpstreamXnnpack(Upstream):
-    """Upstream's file with everything delegated that its partitioner takes."""
+    """Upstream's file, delegated by its partitioner."""
 
     def to_bytes(self, program: Any) -> bytes:
         from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
@@ -272,8 +273,8 @@ class OnnxRuntime(Side):
 
 
 class OnnxRuntimeInt8(OnnxRuntime):
-    """Its own static quantization: activations uint8, weights int8 by channel, which is what it is
-    fastest with on x86 (sums of two products may saturate there)."""
+    """Its own static quantization: uint8 activations and int8 weights by channel, its fastest types
+    on x86 (sums of two products may saturate there)."""
 
     def lower(self, model: str, path: str) -> dict[str, Any]:
         import onnx_int8
@@ -309,7 +310,7 @@ class OpenVinoInt8(OnnxRuntime):
 
 
 class OpenVino(OnnxRuntime):
-    """In f32: its own choice on this kind of CPU may be bfloat16."""
+    """Runs in f32; the default on some CPUs is bfloat16."""
 
     def open(self, path: str, threads: int) -> None:
         import openvino
@@ -379,7 +380,7 @@ SIDES: dict[str, type[Side]] = {
 def main() -> None:
     side = SIDES[sys.argv[2]]()
     channel = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)  # what libraries print must not mix with answers
+    os.dup2(2, 1)  # output of libraries must not mix with answers
     for line in sys.stdin:
         request = json.loads(line)
         match request.pop("do"):

@@ -1,13 +1,13 @@
-"""The machines that must find the same bits, and how each is built and run.
+"""Builds same_bits for each machine, runs it, and compares its bits with hashes.txt.
 
     python tests/bits/machines.py                    # builds and runs all, compares with hashes.txt
     python tests/bits/machines.py aarch64 wasm32     # some
     python tests/bits/machines.py --write            # writes hashes.txt anew: after a change of
                                                      # calls, or of what an operator computes
 
-hashes.txt is what the scalar loops compute on the machine at hand; that those numbers are right is
-the business of the operator tests. A line is a call and, for each element type in the place of f32,
-the hash of its results.
+--write takes the hashes from the scalar loops of this machine; the operator tests verify that the
+numbers are right. A line has a call and, for each element type that replaces f32, the hash of its
+results.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class MachineError(Exception):
 class Machine:
     name: str
     preset: str
-    levels: tuple[str, ...]  # instruction sets it must have compared
+    levels: tuple[str, ...]  # instruction sets that the machine must compare
     is_emulated: bool = False
     emulator: str = ""
     tools: tuple[tuple[str, str], ...] = ()  # program, Debian package
@@ -46,7 +46,7 @@ class Machine:
 
 
 def levels_here() -> tuple[str, ...]:
-    """The instruction sets of this processor for which the kernels have code of their own."""
+    """The instruction sets of this processor for which the kernels have code."""
     if HERE == "aarch64":
         return ("scalar", "neon")
     info = Path("/proc/cpuinfo")
@@ -137,9 +137,9 @@ def run_wasm(program: Path, arguments: Sequence[str], text: str) -> str:
 
 
 def run(machine: Machine, program: Path) -> str:
-    """The output of same_bits for all calls. It may end with 1, which says that it found
-    differences within the machine; those are lines of the text too. Emulated processors are slow:
-    they run each call in two ways of the four."""
+    """The output of same_bits for all calls. An exit code of 1 means differences within the
+    machine, which the output lists. Emulated processors are slow, so they run each call in two ways
+    of the four."""
     arguments = ["--quick"] if machine.is_emulated else []
     text = "".join(path.read_text() for path in CALLS)
     if machine.name == "wasm32":
@@ -189,7 +189,7 @@ def main(arguments: Sequence[str]) -> int:
         return min(len(wrong), 1)
     unknown = [name for name in arguments if name not in MACHINES]
     if unknown:
-        print(f"no such machine: {unknown[0]!r}; there are {list(MACHINES)}, and --write")
+        print(f"no such machine: {unknown[0]!r}: expected --write or some of {list(MACHINES)}")
         return 2
     failed = 0
     for name in arguments or MACHINES:

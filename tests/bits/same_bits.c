@@ -1,8 +1,9 @@
 // same_bits.c — prints one hash of the results of each call in files of calls (../fuzz/calls.txt,
-// calls.txt beside this), for each element type that the operator takes: the numbers that every
-// machine must find. Within one process it already compares all instruction sets of the processor,
-// thread counts, and running prepared or not, element by element. Inputs come from integers alone.
-// In hashes every NaN is the same, as processors differ in the sign and payload of those they make.
+// calls.txt beside this), for each element type that the operator supports. Every machine must
+// print the same hashes. Within one process the program compares, element by element, all
+// instruction sets of the processor, thread counts, and prepared and unprepared runs. Inputs are
+// computed from integers alone. All NaN hash alike, because processors differ in the sign and
+// payload of the NaN they make.
 //   same_bits [--quick] [--only TEXT] [--dump] < calls        quick: two ways of running, not four
 #define _XOPEN_SOURCE 700  // posix_memalign
 #include "../fuzz/arguments.h"
@@ -156,7 +157,7 @@ static const way ways[] = {
 static fuzz_call call;
 static et_value *args[MOST_ARGS + 1];
 
-// Reads the line as the loader would pass it; false where the operator's table has not the type.
+// Reads the line as the loader would pass it; false if the operator's table lacks the type.
 static bool read_args(const et_op *op, const char *line, et_dtype dtype, const way *how) {
   fuzz_call_begin(&call, op, 1);
   call.rate = 0;
@@ -232,7 +233,7 @@ static void show_view(const et_op *op) {
   view->as.tensor->data = args[0]->as.tensor->data;
 }
 
-// False where the call does not concern the element type at all.
+// False if the call has no operand of the element type.
 static bool run(const et_op *op, const char *line, et_dtype dtype, contents kind, const way *how,
                 outcome *o) {
   const bool is_read = read_args(op, line, dtype, how);
@@ -306,8 +307,8 @@ static void dump(const outcome *o, et_dtype dtype, contents kind) {
   printf("\n");
 }
 
-// Adds to the hash what the scalar reference finds, having compared all other ways with it. False
-// where the call fails.
+// Compares all ways of running with the scalar reference and adds its results to the hash. False if
+// the call fails.
 static bool run_everywhere(const et_op *op, const char *line, et_dtype dtype, contents kind,
                            uint64_t *sum) {
   static outcome first, found;
@@ -322,7 +323,7 @@ static bool run_everywhere(const et_op *op, const char *line, et_dtype dtype, co
     for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
       if (l + w == 0 || (is_quick && (w == 1 || w == 2))) continue;
       (void)run(op, line, dtype, kind, &ways[w], &found);
-      // Outputs that grow may not fit where none may grow.
+      // Outputs that grow may not fit the memory of outputs that must not grow.
       if (ways[w].is_prepared && found.status != ET_OK) continue;
       if (found.status != ET_OK || found.n != first.n ||
           memcmp(found.bytes, first.bytes, found.n) != 0)
@@ -332,7 +333,7 @@ static bool run_everywhere(const et_op *op, const char *line, et_dtype dtype, co
   return true;
 }
 
-// The call as written, and with every other type in the place of f32.
+// The call as written, and with every other type in place of f32.
 static void run_line(const char *line) {
   char name[128];
   const size_t length = strcspn(line, " ");

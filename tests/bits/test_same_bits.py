@@ -1,9 +1,9 @@
 """Every kernel gives the same bits on every machine, instruction set and number of threads,
 prepared or not: each call of ../fuzz/calls.txt and calls.txt, for each element type, has one hash
-in hashes.txt, and everybody finds it.
+in hashes.txt, which every machine must compute.
 
-A failure names the calls. After a change of results that was meant, or new calls, `python
-tests/bits/machines.py --write` writes the table anew.
+A failure names the calls. After an intended change of results, or new calls, `python
+tests/bits/machines.py --write` writes the table again.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ def test_a_machine_finds_the_bits_of_the_table(name: str) -> None:
 def test_the_table_has_every_call() -> None:
     calls = {line for path in CALLS for line in path.read_text().splitlines()}
     missing = sorted(calls - TABLE.keys())
-    assert not missing, f"{HOW_TO_RENEW}; not in the table, or never succeeding: {missing[:20]}"
-    assert not TABLE.keys() - calls, f"{HOW_TO_RENEW}; the table has calls that are no more"
+    assert not missing, f"{HOW_TO_RENEW}; not in the table: {missing[:20]}"
+    assert not TABLE.keys() - calls, f"{HOW_TO_RENEW}; the table has calls that no longer exist"
 
 
 def test_every_operator_has_bits_in_the_table() -> None:

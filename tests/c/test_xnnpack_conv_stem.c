@@ -1,6 +1,6 @@
-// test_xnnpack_shallow.c — stem convolutions (conv_stem.h) give the bits of XNNPACK's convolutions:
-// for windows, strides, dilations, paddings, numbers of channels and filters, bounds, and for sizes
-// that change. If the machine has no tuned kernel both runs are XNNPACK's, and pass.
+// test_xnnpack_conv_stem.c — stem convolutions (conv_stem.h) give the bits of XNNPACK's
+// convolutions: for windows, strides, dilations, paddings, numbers of channels and filters, bounds,
+// and for sizes that change. If the machine has no tuned kernel both runs are XNNPACK's, and pass.
 #include "backends/xnnpack/tuned/tuned.h"
 #include "backends/xnnpack/alloc_region.h"
 #include "et_test.h"

@@ -1,6 +1,6 @@
-// test_xnnpack_depthwise_floats.c — the tuned f32 depthwise kernels: as kernels, beside sums in
-// double precision and, for infinity and NaN, beside XNNPACK's; in operators of a runtime, where
-// they run and where XNNPACK's do. If the machine cannot run them the tests pass.
+// test_xnnpack_dwconv_f32.c — the tuned f32 depthwise kernels: as kernels, beside sums in double
+// precision and, for infinity and NaN, beside XNNPACK's; in operators of a runtime, where they run
+// and where XNNPACK's do. If the machine cannot run them the tests pass.
 #include "backends/xnnpack/version_info.h"
 #include "backends/xnnpack/alloc_region.h"
 #include "et_test.h"

@@ -1,4 +1,4 @@
-// test_xnnpack_depthwise.c — the tuned int8 depthwise kernels give the bits of XNNPACK's: as
+// test_xnnpack_dwconv_qs8.c — the tuned int8 depthwise kernels give the bits of XNNPACK's: as
 // kernels, for numbers of channels and results and any pointers, and in operators of a runtime, for
 // windows, strides, dilations, padding and bounds. If the machine cannot run them the tests
 // pass.

@@ -1,4 +1,4 @@
-// test_xnnpack_q8.c — tuned int8 micro-kernels: each beside plain sums, to the last bit, for
+// test_xnnpack_gemm_q8.c — tuned int8 micro-kernels: each beside plain sums, to the last bit, for
 // numbers of rows and columns, lengths, taps and slices; schedules; and the rule that cuts
 // operators into tiles. If the machine cannot run them the tests pass.
 #include "backends/xnnpack/tuned/gemm_kernels.h"

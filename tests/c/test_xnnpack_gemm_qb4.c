@@ -1,4 +1,4 @@
-// test_xnnpack_qb4.c — the tuned kernel for 4-bit weights with a scale per group: beside plain
+// test_xnnpack_gemm_qb4.c — the tuned kernel for 4-bit weights with a scale per group: beside plain
 // sums, to the last bit, for numbers of rows and columns, sizes of groups and long rows. If the
 // machine cannot run it the tests pass.
 #include "backends/xnnpack/tuned/gemm_kernels.h"

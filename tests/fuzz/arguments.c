@@ -205,7 +205,8 @@ static void order_of(fuzz_call *c, fuzz_tensor *f) {
   }
 }
 
-// Everything but dtype, rank and sizes, which are chosen already; sizes too great become small.
+// Chooses everything but dtype, rank and sizes, which are chosen already; sizes too great become
+// small.
 static et_tensor *finish_tensor(fuzz_call *c, fuzz_tensor *f, bool is_written) {
   const size_t element = et_dtype_bytes((et_dtype)f->t.dtype);
   size_t numel;
@@ -242,7 +243,7 @@ static et_tensor *finish_tensor(fuzz_call *c, fuzz_tensor *f, bool is_written) {
   return &f->t;
 }
 
-// One of those that there are already, now and then; else NULL.
+// One of the existing tensors, now and then; otherwise NULL.
 static et_tensor *same_tensor(fuzz_call *c, bool is_written) {
   if (c->n_tensors == 0 || !one_in(c, 30)) return NULL;
   fuzz_tensor *again = &c->tensors[fuzz_choose(c, c->n_tensors)];
@@ -492,7 +493,7 @@ static et_tag tag_at(const char *p) {
   return strspn(p, "-0123456789") == length ? ET_INT : ET_DOUBLE;
 }
 
-// A text in quotes, which may have blanks.
+// A text in quotes, which may contain spaces.
 static size_t length_at(const char *p) {
   return p[0] == '\'' ? strcspn(p + 1, "'\n") + 2 : strcspn(p, " )\n");
 }
@@ -543,7 +544,7 @@ et_value *fuzz_read(fuzz_call *c, const char **at, bool is_written) {
   return v;
 }
 
-// ---- For people
+// ---- Printing of arguments
 
 static void print_tensor(const et_tensor *t) {
   fprintf(stderr, "%s%s%s[", et_dtype_name((et_dtype)t->dtype),

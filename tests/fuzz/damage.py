@@ -1,8 +1,8 @@
-"""One field of a file at a time, replaced by what should not be there: numbers out of range, lists
-of other lengths, values of other kinds, nothing.
+"""Damages a file one field at a time: numbers out of range, lists of other lengths, values of other
+kinds, missing fields.
 
-Works on the dataclasses of a format, the layouts that its writer goes by, and the header that both
-formats have; what the damage must lead to is the tests' affair.
+Works on the dataclasses of a format, the layouts of its writer, and the header of both formats. The
+tests decide which outcome is right.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def variants(field: Field, value: Any) -> Iterator[Any]:
 
 
 def damaged(layouts: Layouts, obj: Any, seen: dict[Any, int]) -> Iterator[Any]:
-    """Copies of a table and all below it, each with one field changed; `seen` counts the fields."""
+    """Copies of a table and its children, each with one field changed; `seen` counts the fields."""
     for field in layouts[type(obj)]:
         value = getattr(obj, field.name)
         key = (type(obj), field.name)

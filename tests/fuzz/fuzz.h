@@ -1,5 +1,5 @@
-// fuzz.h — the interface of a fuzz entry to the replayer, which stands in for a fuzzing engine: the
-// entry, a mutator that knows the format, and how far the inputs got.
+// fuzz.h — the interface between a fuzz entry and the replayer, which replaces a fuzzing engine:
+// the entry, a mutator for the format, and counters of how far inputs got.
 #ifndef ET_FUZZ_H
 #define ET_FUZZ_H
 
@@ -15,8 +15,8 @@ typedef struct fuzz_reach {
 } fuzz_reach;
 extern fuzz_reach reach;
 
-// An undamaged file that goes with every input: external data for programs, a program for external
-// data. Has no bytes when there is none.
+// An undamaged file that accompanies every input: external data for programs, a program for
+// external data. Without one it has no bytes.
 typedef struct fuzz_companion {
   const uint8_t *bytes;
   size_t size;

@@ -1,7 +1,7 @@
-// fuzz_kernels.c — calls every operator of the table with random arguments and lets the sanitizers
-// judge: whatever a file hands over, a kernel ends with a status, in a short time, and has written
-// nothing but its outputs. The arguments that an operator takes are learned from its messages
-// ("argument 2: found String, needs Int"), so that a new operator needs no line here.
+// fuzz_kernels.c — calls every operator of the table with random arguments, under sanitizers. For
+// any arguments of a file a kernel must return a status, in a short time, and write nothing but its
+// outputs. The arguments that an operator takes are learned from its messages ("argument 2: found
+// String, needs Int"), so that a new operator needs no line here.
 //   fuzz_kernels [--seed S] [--calls N] [--op NAME] [--good calls.txt]
 #define _XOPEN_SOURCE 700
 #include "arguments.h"
@@ -32,7 +32,7 @@ static void fail(const char *why) {
   watch_end(0);
 }
 
-// ---- What an operator takes
+// ---- The arguments of an operator
 
 static char *text;          // of calls.txt: one good call a line, sorted by operator
 static const char **lines;  // those of the operator
@@ -104,7 +104,8 @@ static et_tag kind_of(size_t i) {
   return kinds[i];
 }
 
-// As the loader passes them on: the result is the tensor written, or the list of those.
+// Arguments as the loader passes them: the result is the written tensor, or the list of written
+// tensors.
 static void make_args(void) {
   const size_t n = op->n_args, result = n - 1;
   const uint32_t writes = op->writes != 0 ? op->writes : n >= 2 ? 1u << (n - 2) : 0;
@@ -142,7 +143,7 @@ static void run_backwards(void *ctx, et_task task, void *task_ctx, size_t n) {
   while (n > 0) task(task_ctx, --n);
 }
 
-// As the loader shows the arguments to prepare, anew for each of its two passes.
+// Arguments as the loader passes them to prepare, made again for each of its two passes.
 static et_value *const *shadows(void) {
   static et_value *shown[MOST_ARGS];
   call.n_shadows = 0;
@@ -161,7 +162,7 @@ static et_status prepare(size_t n_threads, bool is_minimal, et_kernel_ctx *ctx, 
   const et_status status = op->prepare(&counting, shadows());
   if (status != ET_OK) return status;
   if (arena.failed || arena.used > (size_t)1 << 26 || counting.scratch_bytes > (size_t)1 << 26)
-    return eti_fail(err, ET_OUT_OF_RESOURCES, "more memory than this test gives");
+    return eti_fail(err, ET_OUT_OF_RESOURCES, "expected at most 64 MiB of memory");
   const size_t bytes = arena.used;
   if (posix_memalign(memory, 64, bytes + (bytes == 0)) != 0) abort();
   arena = eti_arena_over((et_span){*memory, bytes});
@@ -175,7 +176,7 @@ static et_status prepare(size_t n_threads, bool is_minimal, et_kernel_ctx *ctx, 
   return ET_OK;
 }
 
-// The run loop's share, where it is not the kernel's.
+// Whether the arguments pass the run loop's checks, on which kernels rely.
 static bool is_runnable(void) {
   et_value *base = args[0], *view = args[op->n_args - 1];
   for (size_t i = 0; i + 1 < op->n_args; i++) {
@@ -217,7 +218,7 @@ static et_status call_once(uint64_t seed, et_error *err) {
   const bool is_prepared = op->prepare != NULL && fuzz_choose(&call, 2) == 0;
   if (is_prepared || op->needs_prepare)
     status = prepare(n_threads, !is_prepared, &ctx, &memory, err);
-  // Twice where something was prepared: the first run may fill what the second relies on.
+  // Runs a prepared operator twice: the first run may fill memory that the second relies on.
   for (int turn = 0; status == ET_OK && turn < (ctx.state == NULL ? 1 : 2); turn++) {
     fuzz_resize(&call);
     fuzz_remember(&call);
@@ -245,7 +246,7 @@ static long fuzz_op(const options *o) {
   long n_ok = 0;
   uint64_t name = 0;
   for (const char *p = op->name; *p != '\0'; p++) name = 31 * name + (uint8_t)*p;
-  for (size_t i = 0; i < MOST_ARGS; i++) kinds[i] = ET_STRING;  // what hardly any argument is
+  for (size_t i = 0; i < MOST_ARGS; i++) kinds[i] = ET_STRING;  // a kind that few arguments have
   for (number = 0; number < o->n_calls; number++) {
     et_error err = {0};
     watch_seconds(SECONDS_PER_CALL);
@@ -253,7 +254,7 @@ static long fuzz_op(const options *o) {
         call_once(o->seed * 0x9e3779b97f4a7c15u + name * 1000003u + (uint64_t)number, &err);
     n_ok += status == ET_OK;
     if (status != ET_OK && (err.status != status || err.message[0] == '\0'))
-      fail("an error without words");
+      fail("an error without a message");
     if (status != ET_OK && fuzz_choose(&call, 2) == 0) (void)learn(err.message);
   }
   watch_seconds(0);

@@ -1,8 +1,8 @@
-// fuzz_program.c — feeds arbitrary bytes to the whole path of a program, or of external data beside
-// a program: open, describe, measure, load, set inputs, run, run again with other sizes. Whatever
-// the bytes are, the outcome is a status or a correct run; the sanitizers judge the rest. Memory is
-// given in exactly the sizes asked for, so that a byte too many is seen. Runs end early and large
-// programs are not run, because the question is safety, not endurance.
+// fuzz_program.c — feeds arbitrary bytes to all stages of a program, or of external data with a
+// program: open, describe, measure, load, set inputs, run, run again with other sizes. For any
+// bytes the outcome must be a status or a correct run; the sanitizers check the rest. Memory has
+// exactly the requested sizes, so that they see every overrun. Runs end early and large programs
+// are not run, because the question is safety, not endurance.
 #define _POSIX_C_SOURCE 200809L
 #include "runtime/et.h"
 
@@ -27,8 +27,8 @@ typedef struct bag {
   size_t n;
 } bag;
 
-// Exactly `bytes` bytes, 64-aligned; NULL when that is more than this test wants to spend. Nothing
-// may count on the rubbish in them.
+// Allocates exactly `bytes` bytes, 64-aligned; NULL above the limit of this test. The contents are
+// garbage, on which no code may rely.
 static void *claim(bag *b, size_t bytes) {
   if (bytes > MOST_BYTES || b->n == sizeof b->blocks / sizeof b->blocks[0]) return NULL;
   void *block = NULL;
@@ -64,7 +64,7 @@ static void describe(const et_program *program, const char *name, const et_metho
   }
 }
 
-// A tensor like the method's input; a smaller one on the second turn, where it may be.
+// A tensor like the method's input; on the second run a smaller one, if that is allowed.
 static bool fill_input(et_tensor *t, int32_t *sizes, ptrdiff_t *strides, bool is_smaller, bag *b) {
   memcpy(sizes, t->sizes, t->rank * sizeof *sizes);
   memcpy(strides, t->strides, t->rank * sizeof *strides);
@@ -167,8 +167,8 @@ static void load_and_run(const et_program *program, const char *name, const et_d
   et_method *method = NULL;
   if (is_affordable && memory.method.data != NULL && memory.scratch.data != NULL) {
     const bool is_loaded = et_method_load(program, name, &config, &memory, &method, err) == ET_OK;
-    // A measured method must load: the same code decides both. Only a backend may look closer once
-    // it has memory, and external data turn out to be misaligned.
+    // A measured method must load, since the same code decides both. Exceptions: a backend may
+    // check more once it has memory, and external data may be misaligned.
     if (!is_loaded && info.n_delegates == 0 && map == NULL) abort();
     reach.loaded += is_loaded;
     if (is_loaded) run(method, &info, &b, err);

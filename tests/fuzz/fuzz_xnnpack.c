@@ -1,4 +1,4 @@
-// fuzz_xnnpack.c — feeds arbitrary bytes to the whole path of a delegate payload: check, build the
+// fuzz_xnnpack.c — feeds arbitrary bytes to all stages of a delegate payload: check, build the
 // subgraph, create XNNPACK's runtime, run it, run it again with other shapes. For any bytes the
 // outcome is a status or a correct run. All keys of constants have the same data. Memory is limited
 // and large graphs are not run: the test is for memory safety, not for endurance.

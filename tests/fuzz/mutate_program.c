@@ -1,10 +1,10 @@
-// mutate_program.c — changes fields of a program or of external data, found by a random walk
-// through the tables: a number becomes another plausible or extreme one, a list changes its length,
-// a union its kind, an offset leads to another object of the same kind, two list members trade
-// places or become one, a field goes absent. Every second change is one of a delegate's payload
-// where there are any (mutate_xnnpack.c). Such files mostly keep their structure and reach the
-// loader and the kernels, which flipped bits seldom do. Relies on the schemas that the runtime
-// verifies by; the bytes given must be a sound file.
+// mutate_program.c — changes fields of a program or of external data. A random walk through the
+// tables chooses the field. A number becomes another plausible or extreme one, a list changes its
+// length, a union its kind, an offset refers to another object of the same kind, two list members
+// are exchanged or become one, a field becomes absent. If there are delegates, every second change
+// is in a payload (mutate_xnnpack.c). Such files mostly keep their structure and reach the loader
+// and the kernels, which flipped bits seldom do. Relies on the runtime's schemas; the input must be
+// a sound file.
 #include "runtime/bytes.h"
 #include "runtime/data_map.h"
 #include "runtime/pte.h"
@@ -87,7 +87,7 @@ static void collect(walk *w, const uint8_t *table, unsigned type) {
   }
 }
 
-// Lets the offset at a place lead to another object of its kind, which must lie behind it.
+// Changes the offset at a place to another object of its kind at a higher address.
 static void redirect(walk *w, const uint8_t *place, uint8_t kind) {
   if (w->n_objects == 0) return;
   const size_t first = (size_t)choose(w, w->n_objects);
@@ -99,7 +99,7 @@ static void redirect(walk *w, const uint8_t *place, uint8_t kind) {
   }
 }
 
-// Two members trade places, or one of them stands twice.
+// Exchanges two members, or copies one over the other.
 static void shuffle(walk *w, eti_vector members) {
   const uint8_t *a = members.data + 4 * (size_t)choose(w, members.n);
   const uint8_t *b = members.data + 4 * (size_t)choose(w, members.n);
@@ -108,7 +108,7 @@ static void shuffle(walk *w, eti_vector members) {
   if (at_a > b && choose(w, 2) == 0) put(b, (uint64_t)(at_a - b), 4);
 }
 
-// One step: changes something of the table, or goes to one of its children.
+// One step: changes a field of the table, or walks to one of its children.
 static void change_table(walk *w, const uint8_t *table, unsigned type) {
   unsigned present[ETI_FB_SLOTS], n = 0;
   for (unsigned slot = 0; slot < ETI_FB_SLOTS; slot++) {

@@ -11,8 +11,8 @@
 // Changes one field of a sound payload; mutate_xnnpack.c.
 void fuzz_change_payload(uint8_t *bytes, size_t size, unsigned seed);
 
-// The offset of the first payload at or behind `from`, a multiple of 16 as segments have; `size`
-// when there is none.
+// The offset of the first payload at or after `from`, a multiple of 16 like that of segments;
+// `size` if there is none.
 static inline size_t fuzz_find_payload(const uint8_t *bytes, size_t size, size_t from) {
   for (size_t at = (from + 15) / 16 * 16; at + 32 <= size; at += 16) {
     if (memcmp(bytes + at + 4, "XH00", 4) == 0) return at;

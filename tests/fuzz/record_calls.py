@@ -2,8 +2,9 @@
 
     python -m pytest -p fuzz.record_calls tests/kernels/test_reduce.py
 
-A pytest plugin: it listens to op_driver.run_op and writes each call as a line of text, without the
-contents of tensors. Of an operator's calls the shortest, a middle and the longest structure stay.
+A pytest plugin that records the calls of op_driver.run_op, each as a line of text without the
+contents of tensors. Of an operator's calls it keeps the shortest, a middle and the longest
+structure.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-// replay.c — runs a fuzz entry over files without a fuzzing engine: as they are, cut short at every
-// length, and with seeded mutations, half of them bit flips and half made by the entry's own
-// mutator. A crash or a run of more than some seconds names the file and the mutation, which --only
-// repeats. The last line says how far the inputs got.
+// replay.c — runs a fuzz entry over files without a fuzzing engine: unchanged, truncated at every
+// length, and with seeded mutations, half of them bit flips and half made by the entry's mutator.
+// After a crash or a timeout it prints the file and the mutation, which --only repeats. The last
+// line counts how far the inputs got.
 //   fuzz_program [--truncate] [--words] [--flips N] [--seed S] [--only K] [--save PATH]
 //                [--with FILE] FILE…
 #define _XOPEN_SOURCE 700
@@ -68,8 +68,8 @@ static void mutate(uint8_t *bytes, size_t size, uint64_t seed, long k) {
     bytes[fuzz_random(&state) % size] ^= (uint8_t)(1u << fuzz_random(&state) % 8);
 }
 
-// Sets the two and the four bytes at a place to everything extreme, and to what reaches to and past
-// the file's end.
+// Sets the two and the four bytes at a place to extreme values, and to offsets at and past the
+// file's end.
 static void set_word(uint8_t *copy, const uint8_t *original, size_t size, size_t at) {
   const uint32_t left = (uint32_t)(size - at);
   const uint32_t words[] = {0,    1,    2,    3,      4,          left - 4,    left - 3,

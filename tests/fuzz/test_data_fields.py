@@ -1,5 +1,5 @@
-"""Every field of the external data format, one at a time, damaged beside a program that needs the
-data: first all of them under sanitizers, then the defects whose outcome is laid down.
+"""External data with every field damaged, one at a time, for a program that needs the data: first
+all of them under sanitizers, then the defects whose outcome is specified.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from executorch_py.runtime import Runtime
 
 (DATA,) = (path for path in GOLDEN if path.suffix == ".ptd")
 PROGRAM = DATA.with_suffix(".pte")
-MARGIN = bytes(64)  # behind the segments, so that one may be moved
+MARGIN = bytes(64)  # after the segments, so that one may be moved
 
 
 def read() -> tuple[FlatTensor, bytes]:
@@ -73,7 +73,7 @@ def test_every_word_set_to_something_extreme_is_an_error_or_runs(c_build: Path) 
     assert found["inputs"] > 3000
 
 
-# ---- Outcomes that are laid down
+# ---- Specified outcomes
 
 
 def outcome(data: bytes) -> str:

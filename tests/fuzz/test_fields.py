@@ -1,8 +1,8 @@
-"""Every field of the program format, one at a time, out of range, negative, misaligned, doubled or
-absent: written with the format's own tables, so that what a bit flip cannot make is made too.
+"""Programs with every field damaged, one at a time: out of range, negative, misaligned, doubled or
+absent. They are written with the format's tables, so that the damage goes beyond that of bit flips.
 
 First all of them under sanitizers, where an error and a correct run are both right. Then the
-defects whose outcome is laid down, each with its status.
+defects whose outcome is specified, each with its status.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ def write(program: s.Program, segments: bytes) -> bytes:
 
 
 def rare() -> tuple[s.Program, bytes]:
-    """add_mul with all that no golden file has: lists of numbers, an absent list entry, a tensor
-    set free, named data, and a delegate whose payload lies inside the tables.
+    """add_mul with all features that no golden file has: lists of numbers, an absent list entry, a
+    tensor set free, named data, and a delegate whose payload lies inside the tables.
     """
     program, segments = read(PROGRAMS["add_mul"].read_bytes())
     plan = program.execution_plan[0]
@@ -85,7 +85,7 @@ def subject(name: str) -> tuple[s.Program, bytes]:
 
 
 def encoded(program: s.Program, segments: bytes) -> bytes | None:
-    """None for what the tables have no room for, such as an instruction among the values."""
+    """None for values that the tables cannot contain, such as an instruction among the values."""
     try:
         return write(program, segments)
     except (ValueError, struct.error):
@@ -110,7 +110,7 @@ def test_every_field_damaged_is_an_error_or_runs(name: str, c_build: Path, tmp_p
     written = [data for data in files if data is not None]
     found = replay_all(c_build / "fuzz_program", tmp_path, written, *options)
     assert found["inputs"] > 300
-    # The damage is in what the tables say, not in their form.
+    # The damage is in the contents of the tables, not in their structure.
     assert found["opened"] > found["inputs"] // 3
 
 
@@ -130,7 +130,7 @@ def test_the_sweep_reaches_the_fields_of_the_format() -> None:
         for _ in damaged(LAYOUTS, subject(name)[0], seen):
             pass
     never = {cls for cls, rows in LAYOUTS.items() for row in rows if (cls, row.name) not in seen}
-    # Source positions are for people, and inline constants for old files: see tests/c.
+    # The runtime ignores source positions. tests/c has inline constants of old files.
     assert {cls.__name__ for cls in never} == {"Buffer", "Frame", "FrameList"}
 
 
@@ -140,7 +140,7 @@ def test_every_word_set_to_something_extreme_is_an_error_or_runs(name: str, c_bu
     assert found["inputs"] > 10_000
 
 
-# ---- Outcomes that are laid down
+# ---- Specified outcomes
 
 
 def outcome(data: bytes) -> str:

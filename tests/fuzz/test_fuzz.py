@@ -1,4 +1,4 @@
-"""Damaged files, under sanitizers and with the real kernels: every truncation and thousands of
+"""Damaged files under sanitizers and with the real kernels: every truncation and thousands of
 seeded mutations of each golden file end in an error or in a run, never in a crash or a hang.
 
 The replayer does the work (replay.c); half of its mutations are flipped bits, half are changed
@@ -19,7 +19,7 @@ N_MUTATIONS = 10_000  # a file, half of either kind: over 20,000 for ten files
 
 
 def beside(path: Path) -> list[str]:
-    """The file that goes with another one: external data with a program, and the reverse."""
+    """The file that accompanies another one: external data for a program, and the reverse."""
     other = path.with_suffix(".pte" if path.suffix == ".ptd" else ".ptd")
     return ["--with", str(other)] if other in GOLDEN else []
 

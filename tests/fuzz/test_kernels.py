@@ -1,9 +1,10 @@
-"""Every operator of the table, called with random arguments under sanitizers: whatever a file hands
-over, it ends with a status, soon, an error has words, and nothing but its outputs was written.
+"""Operators of the table, called with random arguments under sanitizers: for any arguments of a
+file, each returns a status in a short time, an error has a message, and nothing but the outputs is
+written.
 
-calls.txt has good calls, a few an operator, which most of the random ones start from; each change
+calls.txt has a few good calls per operator, from which most of the random ones start. Each change
 (a size, an element type, a number, a dim order, one tensor in two places, shared memory) is seeded.
-An operator without a line is called with arguments guessed from its own error messages. A failure
+An operator without a line is called with arguments guessed from its error messages. A failure
 prints the operator, the call and its arguments; --op and --seed repeat it.
 """
 

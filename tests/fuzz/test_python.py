@@ -1,5 +1,5 @@
-"""Damaged programs in Python: whatever a file says, describing, loading and running it raises this
-package's own exceptions and nothing else, and so does `executorch_py inspect`.
+"""Damaged programs in Python: describing, loading and running any file raises this package's
+exceptions and nothing else, and so does `executorch_py inspect`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def inputs(meta: MethodMeta) -> list[Any] | None:
 
 
 def use(data: bytes) -> int:
-    """Looks at everything and runs it; returns how many methods ran."""
+    """Describes all methods and runs them; returns how many ran."""
     n_run = 0
     program = Runtime.get().load_program(data)
     for name in sorted(program.method_names):
@@ -51,7 +51,7 @@ def use(data: bytes) -> int:
     return n_run
 
 
-# The second number: so many must run at least. Inputs of "scalars" are seldom the traced ones.
+# The second number is the minimum of runs. Inputs of "scalars" are seldom the traced ones.
 @pytest.mark.parametrize(
     ("name", "least"), [("add_mul", 50), ("methods", 50), ("scalars", 1), ("rare", 50)]
 )

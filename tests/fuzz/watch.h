@@ -1,6 +1,5 @@
-// watch.h — an input that crashes or does not end says what it was before the process dies.
-// Included by the one file of a fuzz program that feeds inputs; that file defines _XOPEN_SOURCE
-// first.
+// watch.h — prints the current input before a crash or a timeout ends the process. Included by the
+// file of a fuzz program that feeds inputs; that file defines _XOPEN_SOURCE first.
 #ifndef ET_FUZZ_WATCH_H
 #define ET_FUZZ_WATCH_H
 
@@ -17,10 +16,10 @@ ET_API const char *__ubsan_default_options(void);
 ET_API const char *__asan_default_options(void);
 
 const char *__ubsan_default_options(void) {
-  return "abort_on_error=1:print_stacktrace=1";  // so that the handler tells what was run
+  return "abort_on_error=1:print_stacktrace=1";  // so that the handler prints the current input
 }
 
-// More memory than any input needs is not there, as on a small machine.
+// Limits memory to what inputs need, as on a small machine.
 const char *__asan_default_options(void) {
   return "allocator_may_return_null=1:max_allocation_size_mb=256";
 }

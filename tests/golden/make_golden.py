@@ -2,8 +2,8 @@
 
     python make_golden.py OUTPUT_FOLDER
 
-The files are what C tests and fuzzing start from: one structure feature each, random but seeded
-weights. They are committed because making them needs upstream's wheel, which the tests of the
+C tests and fuzzing start from these files. Each has one structural feature; weights are random with
+a fixed seed. They are committed because making them needs upstream's wheel, which the tests of the
 runtime must not need.
 """
 

@@ -1,4 +1,4 @@
-"""Small networks with seeded weights, whose exports export_recording.py records.
+"""Small networks with seeded weights, whose exports recorded_exports.py records.
 
 Relies on torch alone. Shapes are the least that still reach the exporter's rewrites: batch norms
 behind convolutions, squeeze and excitation, attention with masks, caches, rotary positions.

@@ -1,7 +1,8 @@
 """Files do not depend on what torch finds on the machine that exports: here, on oneDNN.
 
 Torch asks for it to decompose recurrent layers and to lay out the results of convolutions.
-Products of int8, for which torchao asks for instruction sets, are in test_integer_products.py.
+Products of int8, for which torchao asks for instruction sets, are in
+tests/exir/decompose/test_torchao_linear.py.
 """
 
 from __future__ import annotations

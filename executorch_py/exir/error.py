@@ -1,5 +1,5 @@
 """Errors of the exporter that callers may catch: ExportError (the user's program or request),
-InternalError (a broken invariant of ours), and the enum that classifies the former.
+InternalError (a broken invariant of the exporter), and the enum that classifies the former.
 
 Relies on nothing; every other module of the exporter may import it.
 """
@@ -28,7 +28,7 @@ class InternalError(Exception):
 
 
 class ExportError(Exception):
-    """The program, or the way the exporter was called, cannot be exported."""
+    """The program cannot be exported, or an argument of the call is wrong."""
 
     def __init__(self, error_code: ExportErrorType, message: str) -> None:
         super().__init__(f"[{error_code}]: {message}")

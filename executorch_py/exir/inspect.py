@@ -1,4 +1,4 @@
-"""Summaries of edge programs: which operators, how often, and how much of it is delegated.
+"""Summaries of edge programs: operators, their counts, and the part that is delegated.
 
 Reads graphs with delegates in them; pandas is needed only for the one function that returns a
 data frame, and imported there.
@@ -69,7 +69,7 @@ def print_ops(program: ExportedProgram | GraphModule, out: TextIO | None = None)
 
 @dataclass
 class DelegationBreakdown:
-    """How many nodes of one operator are delegated, and how many are not."""
+    """Numbers of delegated and of other nodes of one operator."""
 
     op_type: str = ""
     delegated: int = 0
@@ -78,7 +78,7 @@ class DelegationBreakdown:
 
 @dataclass
 class DelegationInfo:
-    """How much of a graph is delegated, in all and by operator."""
+    """Numbers of delegated and of other nodes of a graph, in all and by operator."""
 
     num_delegated_subgraphs: int
     num_delegated_nodes: int
@@ -125,7 +125,7 @@ class DelegationInfo:
 
 
 def get_delegation_info(graph_module: GraphModule) -> DelegationInfo:
-    """Count what the delegates of a graph took over, and what is left.
+    """Count the nodes inside and outside the delegates of a graph.
 
     Operators go by the names of their nodes (`aten_add_tensor`), tuple items (`getitem`) included.
     """

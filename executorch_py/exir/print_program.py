@@ -1,4 +1,4 @@
-"""Programs and graphs for human eyes: a listing of a program's tables, a graph with a cursor.
+"""Listings of programs and graphs: the tables of a program, a graph with a cursor.
 
 `print_program` is the condensed listing (values, then instructions, method by method);
 `pretty_print` shows the tables one to one. Reads schema.py objects and FX graphs, changes nothing.
@@ -31,7 +31,7 @@ def _format_tensor(tensor: schema.Tensor, show_meminfo: bool, mark_dynamic: bool
         text += f" at {where.memory_id}:{where.memory_offset}"
     if not tensor.data_buffer_idx:
         return text
-    # Planned memory with data behind it is a buffer that starts as those bytes say.
+    # Planned memory with data is a buffer with these initial values.
     data = f"data {tensor.data_buffer_idx}"
     return f"{text} from {data}" if where is not None else f"{text} {data}"
 
@@ -45,7 +45,7 @@ def _format_value(value: Any, show_meminfo: bool, mark_dynamic: bool) -> str:
         return repr(getattr(value, dataclasses.fields(value)[0].name))
     if isinstance(value, (schema.BoolList, schema.DoubleList)):
         return str(list(value.items))
-    # Items of the other lists are numbers of values.
+    # Items of the other lists are indices of values.
     items = ", ".join("None" if i < 0 else f"%{i}" for i in value.items)
     return f"[{items}]"
 
@@ -135,7 +135,7 @@ def add_cursor_to_graph(graph: Graph, finding_node: Node) -> str:
 
 
 def inspect_node(graph: Graph, node: Node) -> str:
-    """Facts about a node: its place in the graph, its meta, the source line."""
+    """Description of a node: its position in the graph, its meta, the source line."""
     lines = [add_cursor_to_graph(graph, node), "", f"node {node.name}: {node.op} {node.target}"]
     for key in ("val", "spec", "debug_handle"):
         if key in node.meta:

@@ -17,7 +17,8 @@ EXECUTORCH_SCHEMA_VERSION = 0
 
 @dataclass
 class CompileSpec:
-    """One setting that a partitioner hands to its backend and the file stores beside the payload.
+    """One setting that a partitioner passes to its backend and that the file stores beside the
+    payload.
 
     The backend alone knows what the bytes mean.
     """
@@ -58,7 +59,7 @@ class ScalarType(IntEnum):
 
 
 class TensorShapeDynamism(IntEnum):
-    """Whether sizes are fixed, bounded by the serialised ones, or free."""
+    """Kind of sizes: fixed, bounded by the serialised ones, or free."""
 
     STATIC = 0
     DYNAMIC_BOUND = 1
@@ -66,7 +67,7 @@ class TensorShapeDynamism(IntEnum):
 
 
 class TensorDataLocation(IntEnum):
-    """Whether a tensor's data is in this file or in a separate data file."""
+    """Place of a tensor's data: this file, or a separate data file."""
 
     SEGMENT = 0
     EXTERNAL = 1
@@ -78,7 +79,7 @@ class DeviceType(IntEnum):
 
 
 class DataLocation(IntEnum):
-    """Whether a delegate's payload is inside the flatbuffer or in a segment of its own."""
+    """Place of a delegate's payload: inside the flatbuffer, or in a segment of its own."""
 
     INLINE = 0
     SEGMENT = 1
@@ -139,7 +140,7 @@ class Bool:
 
 @dataclass(frozen=True)
 class Double:
-    """A double; infinities and NaN are stored as what they are."""
+    """A double; infinities and NaN are stored as such."""
 
     double_val: float
 
@@ -175,7 +176,7 @@ class TensorList:
 
 @dataclass(frozen=True)
 class OptionalTensorList:
-    """Items are indices into the plan's values; -1 stands for None."""
+    """Items are indices into the plan's values; -1 means None."""
 
     items: list[int]
 
@@ -213,7 +214,7 @@ class Buffer:
     storage: Any
 
     def piece(self) -> Any:
-        """The data to write: bytes, or an object that makes them when asked."""
+        """The data to write: bytes, or an object that makes them on demand."""
         return self.storage
 
 

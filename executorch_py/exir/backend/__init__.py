@@ -1,1 +1,1 @@
-"""Delegation ahead of time: partitioners tag parts of a program, backends make bytes of them."""
+"""Delegation ahead of time: partitioners tag parts of a program, backends compile them to bytes."""

@@ -41,13 +41,13 @@ _validation: ContextVar[bool] = ContextVar("validation", default=True)
 
 
 def disable_validation() -> None:
-    """Stop checking that partitioners leave the graph as it was."""
+    """Disable the check that partitioners leave the graph unchanged."""
     _validation.set(False)
 
 
 @contextmanager
 def validation_disabled() -> Generator[None, None, None]:
-    """Without that check for the duration of a block."""
+    """Context manager: that check is disabled inside its block."""
     token = _validation.set(False)
     try:
         yield
@@ -72,8 +72,8 @@ def to_backend(*args: Any) -> Any:
     (MethodProgramsPartitionerSpec) -> dict of programs: the same for several methods at once.
     """
     raise TypeError(
-        "to_backend takes (backend_id, program, compile_specs), (program, partitioner) or a "
-        f"MethodProgramsPartitionerSpec, not {[type(arg).__name__ for arg in args]}"
+        "to_backend: expected (backend_id, program, compile_specs), (program, partitioner) or a "
+        f"MethodProgramsPartitionerSpec, got {[type(arg).__name__ for arg in args]}"
     )
 
 
@@ -114,7 +114,9 @@ def lower_methods(
     waiting: dict[str, dict[str, list[Extracted]]] = {}
     for method, partitioner in spec.method_to_partitioner.items():
         if method not in programs:
-            raise ValueError(f"a partitioner is given for '{method}'; methods: {list(programs)}")
+            raise ValueError(
+                f"partitioner: expected one of methods {list(programs)}, got {method!r}"
+            )
         programs[method], extracted = _partition(programs[method], partitioner)
         if in_graph_order:
             for gm in graph_modules(programs[method].graph_module):
@@ -160,16 +162,16 @@ def _checked(
     who = type(partitioner).__name__
     if not isinstance(result, PartitionResult):
         raise TypeError(
-            f"{who}.partition() returned {type(result).__name__}, expected "
-            "PartitionResult(tagged_exported_program, partition_tags)"
+            f"{who}.partition(): expected PartitionResult(tagged_exported_program, "
+            f"partition_tags), got {type(result).__name__}"
         )
     if result.partition_tags is None:
-        raise ValueError(f"{who} gave no partition_tags; it must map each tag to a DelegationSpec")
+        raise ValueError(f"{who}: expected partition_tags, a DelegationSpec for each tag, got none")
     for tag, spec in result.partition_tags.items():
         if not isinstance(spec, DelegationSpec):
             raise TypeError(
-                f"{who} gave a {type(spec).__name__} for tag '{tag}', expected "
-                "DelegationSpec(backend_id, compile_specs)"
+                f"{who}: expected DelegationSpec(backend_id, compile_specs) for tag '{tag}', "
+                f"got a {type(spec).__name__}"
             )
     tagged = result.tagged_exported_program
     if _validation.get() and not is_identical_graph(tagged.graph_module, program.graph_module):
@@ -206,8 +208,8 @@ def _preprocess(backend_id: str, by_method: dict[str, list[Extracted]]) -> None:
     for method, parts in by_method.items():
         if len(results.get(method, ())) != len(parts):
             raise ValueError(
-                f"{backend_id} gave {len(results.get(method, ()))} results for the {len(parts)} "
-                f"partitions of method '{method}'"
+                f"{backend_id}: expected {len(parts)} results, one per partition of method "
+                f"'{method}', got {len(results.get(method, ()))}"
             )
         for part, result in zip(parts, results[method], strict=True):
             _fill(part.module, result)

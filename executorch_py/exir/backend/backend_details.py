@@ -30,17 +30,17 @@ class PreprocessResult:
     _delegate_info_meta: Any = None
 
 
-# For a backend of which only the id is known.
+# Tail padding of a backend whose class is not imported.
 UNKNOWN_TAIL_PADDING = 64
 
 
 class BackendDetails(ABC):
     """Base class of backends. The class name is the id that the runtime looks up; it is final."""
 
-    # Whether the runtime's part takes tensors without elements; what verifies a program asks.
+    # True if the backend of the runtime accepts tensors without elements; verifiers read it.
     runs_empty_tensors: ClassVar[bool] = True
-    # Bytes behind each of its inputs that the runtime's part may read. The memory planner makes
-    # every memory of a program with such a delegate that much larger than its last tensor needs.
+    # Bytes that the backend of the runtime may read past the end of each input. The memory planner
+    # adds that many bytes to every memory of a program with such a delegate.
     tail_padding: ClassVar[int] = 0
 
     def __init_subclass__(cls, **kwargs: Any) -> None:

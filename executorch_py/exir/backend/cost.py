@@ -1,9 +1,9 @@
-"""A rough estimate of what a call costs, so that summaries can say which calls matter.
+"""Estimated cost of a call, so that summaries can show which calls matter.
 
 The machine is nominal: 50 GFLOP/s, 40 GB/s of memory (caches, mostly), a tenth of a microsecond a
 call; a call takes the longer of its arithmetic and its traffic. Arithmetic is counted for products,
-convolutions, attention and functions of many steps; other operators are their bytes. An epilogue
-that the operator before computes costs nothing. Dynamic sizes count at their upper bounds.
+convolutions, attention and functions of many steps; other operators count by their bytes alone. An
+epilogue that the operator before computes costs nothing. Dynamic sizes count at their upper bounds.
 Estimates order operators; they predict no time.
 """
 
@@ -23,7 +23,7 @@ from executorch_py.exir.ir.symbolic_sizes import eval_upper_bound
 FLOPS_PER_SECOND = 50e9
 BYTES_PER_SECOND = 40e9
 SECONDS_PER_CALL = 0.1e-6
-# Which argument's last dimension a product sums over.
+# Argument over whose last dimension a product sums.
 _SUMMED = {
     "aten::addmm": "mat1",
     "aten::baddbmm": "batch1",
@@ -32,18 +32,18 @@ _SUMMED = {
     "aten::matmul": "self",
     "aten::mm": "self",
 }
-# Functions of many steps per element, and how many; a running sum waits for itself.
+# Steps per element of functions with many; a running sum is sequential.
 _STEPS = {
     **dict.fromkeys(("aten::erf", "aten::gelu", "aten::mish", "aten::silu", "aten::tanh"), 16),
     **dict.fromkeys(("aten::cos", "aten::exp", "aten::log", "aten::sigmoid", "aten::sin"), 16),
     **dict.fromkeys(("aten::_softmax", "aten::_log_softmax", "aten::cumsum", "aten::sort"), 32),
 }
-# Computed with the numbers of the product before it, where nobody else reads that.
+# Operators that are folded into the product before them, if nothing else reads the product.
 _FOLDED = frozenset({"aten::_native_batch_norm_legit_no_training"})
 _PRODUCTS = frozenset({"aten::convolution", "aten::linear", "aten::addmm", "aten::mm"})
 _CLAMPS = frozenset(f"aten::{n}" for n in ("relu", "relu6", "hardtanh", "clamp"))
 _CLAMPED = _PRODUCTS | _FOLDED | {f"aten::{n}.Tensor" for n in ("add", "sub", "mul", "div")}
-# Operators that read no more of their inputs than they write.
+# Operators that read as many bytes of their inputs as they write.
 _PARTIAL_READERS = frozenset(
     f"aten::{name}"
     for name in ("embedding", "gather", "index", "index_select", "select_copy", "slice_copy")
@@ -90,7 +90,7 @@ def flops_of(node: fx.Node) -> int:
 
 
 def bytes_of(node: fx.Node) -> int:
-    """Bytes of all tensors that a call reads and writes, of what it picks from only these."""
+    """Bytes that a call reads and writes; of a tensor that it selects from, the selected ones."""
     written = _bytes(node.meta.get("val"))
     if op_key(node.target).split(".")[0] in _PARTIAL_READERS:
         return 2 * written
@@ -116,7 +116,7 @@ def _bytes(example: Any) -> int:
 
 
 def upper_bound(size: Any) -> int:
-    """The largest that a size can be; 1 where nothing bounds it."""
+    """Upper bound of a size; 1 if it has none."""
     if isinstance(size, int):
         return size
     bound = eval_upper_bound(size)

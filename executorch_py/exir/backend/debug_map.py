@@ -28,13 +28,13 @@ class DelegateMappingBuilder:
     ) -> Identifier:
         """Add an entry for nodes or for handles; returns its identifier."""
         if self._generated and identifier is not None:
-            raise ValueError(f"identifiers are generated here, {identifier!r} cannot be given")
+            raise ValueError(f"expected no identifier, the builder makes them; got {identifier!r}")
         if (nodes is None) == (handles is None):
-            raise ValueError("give nodes or handles, one of them")
+            raise ValueError("expected either nodes or handles, got both or neither")
         if self._generated:
             identifier = len(self._handles)
         if identifier is None:
-            raise ValueError("an identifier is needed; only a generating builder makes its own")
+            raise ValueError("expected an identifier, got none; or set generated_identifiers=True")
         if identifier in self._handles:
             raise ValueError(f"identifier {identifier!r} was inserted before")
         if nodes is not None:

@@ -24,7 +24,7 @@ from executorch_py.exir.ir.graph import constant_tensors, source_line
 from executorch_py.exir.ir.graph_modules import get_control_flow_submodules
 from executorch_py.exir.ir.op_traits import is_getitem, is_random, op_key, op_overload
 
-# Which argument's first dimension says how often the body of a loop runs.
+# Position of the argument whose first dimension is the number of iterations of a loop.
 _SCANNED = {torch.ops.higher_order.map_impl: 1, torch.ops.higher_order.scan: 2}
 
 
@@ -32,7 +32,7 @@ _SCANNED = {torch.ops.higher_order.map_impl: 1, torch.ops.higher_order.scan: 2}
 class CallRecord:
     """One call of an operator: `delegate` is None where it is left; `seconds` is an estimate.
 
-    A call in the body of a loop is one record, with the time of all turns.
+    A call in the body of a loop is one record, with the time of all iterations.
     """
 
     method: str
@@ -47,7 +47,7 @@ class CallRecord:
 
 @dataclass(frozen=True)
 class DelegateRecord:
-    """One delegate: who runs it, how many operators it took, and its payload."""
+    """One delegate: its backend, its number of operators, and its payload."""
 
     method: str
     name: str
@@ -76,7 +76,7 @@ class DelegationSummary:
 
     @property
     def delegated_share(self) -> float | None:
-        """The part of the estimated time that delegates took; None where it is not known."""
+        """The part of the estimated time that is spent in delegates; None if unknown."""
         total = _seconds(self.records)
         if total is None or total == 0.0:
             return None
@@ -164,7 +164,7 @@ def summary_of_programs(programs: Mapping[str, ExportedProgram]) -> DelegationSu
 
 
 def _bodies(gm: fx.GraphModule, turns: int) -> Iterator[tuple[fx.GraphModule, int]]:
-    """A graph and the bodies of its control flow, with how often each runs as far as is known."""
+    """A graph and the bodies of its control flow, each with its number of iterations if known."""
     yield gm, turns
     for _, body, call in get_control_flow_submodules(gm):
         over = _SCANNED.get(call.target)

@@ -1,5 +1,5 @@
-"""Takes the nodes of one tag out of a graph: a program of their own, and one delegate call in
-their place.
+"""Extraction of the nodes of one tag: they become a program of their own, and one delegate call
+replaces them.
 
 The new program owns the parameters, buffers and constants that carry the tag; everything else it
 reads becomes an input. Nodes keep their order otherwise, so the result does not depend on
@@ -44,14 +44,14 @@ _DATA_ORDER = {InputKind.PARAMETER: 0, InputKind.BUFFER: 1, InputKind.CONSTANT_T
 
 @dataclass
 class Extracted:
-    """A partition that waits for its backend: `module` is in the graph already, without payload."""
+    """A partition before its backend runs: `module` is in the graph already, without payload."""
 
     module: LoweredBackendModule
     spec: DelegationSpec
 
 
 class Extraction:
-    """Moves the nodes with `tag` of `gm` (the program's graph, or a control-flow body) out."""
+    """Extracts the nodes with `tag` from `gm`, the program's graph or a control-flow body."""
 
     def __init__(self, gm: fx.GraphModule, ep: ExportedProgram, tag: str, spec: DelegationSpec):
         self._gm, self._ep, self._tag, self._spec = gm, ep, tag, spec
@@ -77,7 +77,7 @@ class Extraction:
         self._forget(data)
         return Extracted(module, self._spec)
 
-    # ---- what belongs to the partition
+    # ---- nodes of the partition
 
     def _tagged_nodes(self) -> list[fx.Node]:
         inside = []
@@ -85,7 +85,7 @@ class Extraction:
             if node.meta.get("delegation_tag") != self._tag:
                 continue
             if node.op == "output":
-                raise RuntimeError(f"the output node carries tag '{self._tag}'; it must not")
+                raise RuntimeError(f"the output node has tag '{self._tag}': expected no tag on it")
             if node.op == "placeholder":
                 self._check_placeholder(node)
             inside.append(node)
@@ -101,8 +101,8 @@ class Extraction:
         spec = self._signature.get(node.name)
         if spec is None or spec.kind not in _DATA_ORDER:
             raise RuntimeError(
-                f"'{node.name}' carries tag '{self._tag}' and is neither parameter, buffer nor "
-                "constant; inputs must not be tagged"
+                f"placeholder '{node.name}' has tag '{self._tag}': expected a parameter, buffer "
+                "or constant; inputs must not be tagged"
             )
         for user in node.users:
             other = user.meta.get("delegation_tag")
@@ -327,7 +327,7 @@ def number_in_graph_order(gm: fx.GraphModule, modules: Collection[LoweredBackend
         setattr(gm, name, module)
     for nodes in (calls, attributes):
         names = sorted((node.name for node in nodes), key=_number)
-        for i, node in enumerate(nodes):  # a name may be another node's until now
+        for i, node in enumerate(nodes):  # another node may still have the name
             node.name = f"_renamed_{i}"
         for node, name in zip(nodes, names, strict=True):
             node.name = name

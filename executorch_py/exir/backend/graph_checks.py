@@ -1,4 +1,4 @@
-"""Questions about graphs that partitioners and to_backend ask."""
+"""Checks of graphs, for partitioners and to_backend."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from torch.fx.experimental.symbolic_shapes import has_free_symbols
 
 
 def is_identical_graph(graph_left: fx.GraphModule, graph_right: fx.GraphModule) -> bool:
-    """Whether both graphs do the same with the same inputs, node by node."""
+    """Whether two graphs have the same calls with the same arguments, node by node."""
     left, right = list(graph_left.graph.nodes), list(graph_right.graph.nodes)
     if len(left) != len(right):
         return False

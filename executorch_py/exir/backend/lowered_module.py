@@ -1,4 +1,4 @@
-"""LoweredBackendModule: a part of a program after its backend turned it into bytes.
+"""LoweredBackendModule: a part of a program that its backend compiled to bytes.
 
 Keeps the program it came from, so that it still runs in eager and can be inspected. Knows nothing
 of partitioners; backend/backend_api.py and backend/extract.py make these.
@@ -99,8 +99,8 @@ class LoweredBackendModule(torch.nn.Module):
     def tail_padding(self) -> int:
         """Bytes behind its buffers that the backend may read, see BackendDetails.tail_padding.
 
-        A backend whose class nobody imported, as after loading a saved program, counts as the one
-        that reads furthest.
+        UNKNOWN_TAIL_PADDING if the backend's class is not imported, as after loading a saved
+        program.
         """
         known = {cls.__name__: cls.tail_padding for cls in BackendDetails.__subclasses__()}
         return known.get(self._backend_id, UNKNOWN_TAIL_PADDING)
@@ -128,7 +128,7 @@ class LoweredBackendModule(torch.nn.Module):
         return bytes(manager.buffer)
 
     def program(self, emit_stacktrace: bool = False, memory_planning: Any = None) -> Program:
-        """That program before serialisation."""
+        """The program of `buffer` before serialisation."""
         manager = self._lowered(memory_planning, emit_stacktrace=emit_stacktrace)
         program: Program = manager.executorch_program
         return program

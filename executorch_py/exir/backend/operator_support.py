@@ -15,7 +15,7 @@ def _matches(exact: bool, wanted: str | None, found: str) -> bool:
 
 
 class _Rejecting(OperatorSupportBase):
-    """Supports every node that `_rejects` does not name, and remembers the others."""
+    """Supports every node that `_rejects` does not reject, and records the rejected ones."""
 
     def __init__(self) -> None:
         self._rejected_nodes: list[fx.Node] = []

@@ -38,8 +38,9 @@ class PartitionResult:
 class Partitioner(ABC):
     """Base class of partitioners; implement `partition`."""
 
-    # Whether ops_to_not_decompose looks at the program it is given, which is then made functional
-    # for it at the price of a second tracing. The check it returns always sees a functional graph.
+    # True if ops_to_not_decompose reads the program that it is given. The program is then made
+    # functional first, which costs a second tracing. The check that it returns always sees a
+    # functional graph.
     asks_functional_graph = True
 
     def __init__(self, spec: Mapping[str | int | float | bool, object] = _NO_SPEC) -> None:
@@ -72,11 +73,11 @@ class Partitioner(ABC):
 
 
 def check_is_partitioner(given: object) -> None:
-    """TypeError, with what to do, for anything but a partitioner object."""
+    """Raise TypeError, with a remedy, for anything but a partitioner object."""
     if isinstance(given, Partitioner):
         return
     if isinstance(given, type):
         hint = f"call it: {given.__name__}()"
     else:
         hint = "pass an object of a class that derives from Partitioner"
-    raise TypeError(f"partitioner is {given!r}, which is no Partitioner object; {hint}")
+    raise TypeError(f"partitioner: expected a Partitioner object, got {given!r}; {hint}")

@@ -13,21 +13,21 @@ from torch._higher_order_ops.executorch_call_delegate import (
 )
 from torch.fx.passes.operator_support import OperatorSupportBase
 
-# Key of node.meta under which a partitioner leaves its reason for not taking the node.
+# Key of node.meta under which a partitioner stores its reason for not delegating the node.
 REASON = "delegation_reason"
 
 
 def note_reason(node: fx.Node, reason: str) -> None:
-    """Say why a node is not delegated; of several partitioners in turn the last one that knew.
+    """Record why a node is not delegated; of several partitioners the last one with a reason wins.
 
-    That a node was "not asked for" is said only where nobody knows more.
+    The reason "not asked for" never replaces another.
     """
     if node.meta.get(REASON) is None or not reason.endswith("not asked for"):
         node.meta[REASON] = reason
 
 
 def reason_of(node: fx.Node) -> str | None:
-    """Why the last partitioner left a node; None where none looked at it."""
+    """The reason why the last partitioner left a node; None if there is none."""
     found = node.meta.get(REASON)
     return None if found is None else str(found)
 
@@ -42,7 +42,7 @@ def _is_delegate_result(node: fx.Node) -> bool:
 
 
 def get_non_lowered_nodes(graph: fx.Graph) -> list[fx.Node]:
-    """Operator nodes that no backend took."""
+    """Operator nodes that are in no delegate."""
     return [
         node
         for node in graph.nodes

@@ -1,4 +1,4 @@
-"""Helpers with which partitioners tag the data that their tagged operators use."""
+"""Tagging of data: partitioners own the parameters and buffers that their operators use."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The names of upstream's first capture path, which torch.export replaced.
 
-The configurations exist so that old scripts import; capturing says what to do instead. The
+The configurations exist so that old scripts import; capture() raises an error with a remedy. The
 configurations of today's path are here as well, where upstream keeps them.
 """
 
@@ -46,7 +46,7 @@ class CaptureConfig:
 
 
 def capture(*args: Any, **kwargs: Any) -> NoReturn:
-    """Always raises: torch.export does this now."""
+    """Raise an error: torch.export replaced this function."""
     raise ExportError(
         ExportErrorType.NOT_SUPPORTED,
         "exir.capture() is gone: call torch.export.export(model, args) and give the result to "
@@ -55,7 +55,7 @@ def capture(*args: Any, **kwargs: Any) -> NoReturn:
 
 
 class _Callable(types.ModuleType):
-    """Lets `exir.capture(…)` say this too, although `exir.capture` is this package."""
+    """Class of this package, so that `exir.capture(…)` raises the same error."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
         capture(*args, **kwargs)

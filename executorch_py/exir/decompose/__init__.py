@@ -1,1 +1,1 @@
-"""Decompositions: ATen operators outside the core set as core operators, a family a file."""
+"""Decompositions: ATen operators outside the core set as core operators, one file per family."""

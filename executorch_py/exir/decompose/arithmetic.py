@@ -1,7 +1,7 @@
 """Decompositions of arithmetic outside the core operator set, for this runtime and upstream's.
 
-Each rule rounds where eager torch rounds. Functions that cannot be written so have kernels instead.
-Knows nothing of graphs.
+Each rule rounds where eager torch rounds. Functions for which that is impossible have kernels
+instead. Knows nothing of graphs.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ def quantization_primitives() -> list[Any]:
 
 @lru_cache(maxsize=1)
 def _full_table(operators: int) -> dict[Any, Any]:
-    """The table while so many operators are registered, those of users' libraries included."""
+    """The table of all decompositions, cached by the number of registered operators."""
     from torch._decomp import get_decompositions
 
     table: dict[Any, Any] = dict(default_decompositions().items())
@@ -150,7 +150,7 @@ def _with_reshapes_for_views(program: ExportedProgram) -> ExportedProgram:
     """A copy of the program with `reshape`, which may copy, instead of `view`.
 
     The decomposition of attention gives its result another layout. A `view` that was possible when
-    the model was traced may then be none of the decomposed result.
+    the model was traced may be impossible on the decomposed result.
     """
     program = program.run_decompositions({})
     for gm in graph_modules(program.graph_module):
@@ -163,7 +163,7 @@ def _with_reshapes_for_views(program: ExportedProgram) -> ExportedProgram:
 def _with_wide_softshrinks(program: ExportedProgram) -> ExportedProgram:
     """The program, or a copy whose half-precision softshrink computes in f32, as eager does.
 
-    Torch decomposes softshrink whatever the table says, and rounds its bound to half precision.
+    Torch decomposes softshrink even if the table lacks it, and rounds its bound to half precision.
     """
     softshrink = torch.ops.aten.softshrink.default
     found = program.graph_module.graph.find_nodes(op="call_function", target=softshrink)

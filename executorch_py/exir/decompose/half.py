@@ -49,7 +49,7 @@ def _as_half(a: Tensor | float, half: torch.dtype) -> Tensor:
 
 
 def _in_steps(rule: Callable[..., Any], steps: Callable[..., Any]) -> Callable[..., Any]:
-    """The rule; in half precision these steps instead, each of which rounds."""
+    """The rule, replaced in half precision by `steps`, each of which rounds."""
 
     def rounded(x: Any, y: Any, *args: Any) -> Any:
         half = _result_type([a for a in (x, y) if isinstance(a, Tensor)])
@@ -72,7 +72,7 @@ def _mse_loss(x: Tensor, target: Tensor, reduction: int = 1) -> Tensor:
 def _loss_in_steps(
     rule: Callable[..., Any], steps: Callable[[Tensor, Tensor], Tensor], half: torch.dtype
 ) -> Callable[..., Any]:
-    """The rule; for this half-precision dtype steps on distances and the rounded bound instead.
+    """The rule, replaced for the dtype `half` by steps on distances and the rounded bound.
 
     Eager computes the loss in f32 for the other half-precision dtype.
     """

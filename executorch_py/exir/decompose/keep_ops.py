@@ -66,7 +66,7 @@ def _refusal(op: Any) -> str | None:
         reason = "its result aliases its input"
     else:
         return None
-    logger.warning("%s is not kept from decomposition as a partitioner asked: %s", op, reason)
+    logger.warning("a partitioner cannot keep %s from decomposition: %s", op, reason)
     return reason
 
 
@@ -158,7 +158,7 @@ def decompose_for(
 ) -> tuple[ExportedProgram, list[Any]]:
     """Decompose for the partitioners, in order; return the program and the operators kept.
 
-    `also` are operators that the user keeps whatever partitioners say.
+    `also` are operators that the user keeps, in addition to those of partitioners.
     """
     partitioners, also = list(partitioners), list(also)
     for partitioner in partitioners:

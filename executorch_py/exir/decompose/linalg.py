@@ -38,7 +38,7 @@ def _cholesky(a: Tensor, upper: bool = False) -> Tensor:
 
 
 def _pinv(a: Tensor, *, atol: Any = None, rtol: Any = None, hermitian: bool = False) -> Tensor:
-    """The pseudoinverse by singular values, of symmetric matrices too; small ones count as 0."""
+    """The pseudoinverse by singular values, also of symmetric matrices; small values count as 0."""
     if rtol is None:
         rtol = torch.finfo(a.dtype).eps * max(a.shape[-2:]) if atol is None else 0.0
     u, s, vh = torch.linalg.svd(a, full_matrices=False)

@@ -103,7 +103,7 @@ def decompose_all(
 def decompose_non_core(
     program: ExportedProgram, allowed: Collection[Any], preserved: Collection[Any]
 ) -> ExportedProgram:
-    """The same for a program that was already decomposed to the core except `preserved` ones."""
+    """The program in such operators, from one in core operators except `preserved` ones."""
     rules = _rules_for(program, allowed, preserved)
     called = {
         node.target

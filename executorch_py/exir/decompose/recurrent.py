@@ -1,8 +1,8 @@
 """Decompositions of LSTM, GRU and RNN into loops, so that a file does not grow with the sequence.
 
 Torch's own decomposition repeats the cell for every step. Here the inputs of all steps are
-multiplied at once, and the rest is a scan over the cell, in eager torch's order of arithmetic. For
-backends without loops it is the cell once for every step. Knows nothing of graphs.
+multiplied at once, and the rest is a scan over the cell, in eager torch's order of arithmetic.
+Backends without loops get one copy of the cell per step. Knows nothing of graphs.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _lstm_cell(has_biases: bool) -> Cell:
 
 
 def _lstm_cell_of_fewer_calls(has_biases: bool) -> Cell:
-    """The same results from one sigmoid of all gates, of which a quarter is not read."""
+    """An LSTM cell with one sigmoid of all gates; a quarter of its results is unused."""
 
     def step(h: Tensor, c: Tensor, inner: Tensor, *constants: Tensor) -> list[Tensor]:
         weight, bias, projection = _unpack(constants, has_biases)

@@ -24,7 +24,7 @@ def _sorted(x: Tensor, dim: int) -> Pair:
 
 
 def _pick(ordered: Pair, at: Tensor, dim: int, keepdim: bool) -> Pair:
-    """The elements at positions `at`, which has size 1 along `dim`."""
+    """The elements at indices `at`, which has size 1 along `dim`."""
     values, indices = (_aten.gather.default(t, dim, at) for t in ordered)
     return (values, indices) if keepdim else (values.squeeze(dim), indices.squeeze(dim))
 
@@ -41,8 +41,8 @@ def _with_dimension(rule: Callable[..., Pair]) -> Callable[..., Pair]:
     return wrapped
 
 
-def _median_place(x: Tensor, dim: int, ignore_nan: bool) -> Tensor | int:
-    """The position of the median in sorted lanes: the lower of two, or the first NaN."""
+def _median_index(x: Tensor, dim: int, ignore_nan: bool) -> Tensor | int:
+    """The index of the median along the sorted `dim`: the lower of two, or of the first NaN."""
     n = x.shape[dim]
     if not x.dtype.is_floating_point:
         return (n - 1) // 2
@@ -55,7 +55,7 @@ def _median_place(x: Tensor, dim: int, ignore_nan: bool) -> Tensor | int:
 def _median_of(ignore_nan: bool) -> Callable[..., Pair]:
     @_with_dimension
     def median(x: Tensor, dim: int, keepdim: bool = False) -> Pair:
-        place = _median_place(x, dim, ignore_nan)
+        place = _median_index(x, dim, ignore_nan)
         if isinstance(place, Tensor):
             return _pick(_sorted(x, dim), place, dim, keepdim)
         return _kth(x, place, dim, keepdim)

@@ -1,16 +1,15 @@
 """Products of torchao's int8 tensors become linear layers of dequantized operands.
 
-    mul(mm(x, to(t(w))), s)                      weights alone
-    mul(mul(to(p), sx), s)                       rows of x too; less a correction where they have
-                                                 zero points
+    mul(mm(x, to(t(w))), s)                      only weights are quantized
+    mul(mul(to(p), sx), s)                       rows of x, too; minus a correction for zero points
     p = _int_mm(q, t(w))                         on a processor with AMX, or without AVX-512 VNNI
     p = _int_mm(q + 128, t(w)) - 128 sum(t(w))   elsewhere, where q + 128 is uint8
 
-Such a graph widens whole weights in every call, or multiplies by an operator that no runtime has.
-As linear(dequantize(q), dequantize(w)) backends know it, and weights stay int8 in the file: the
-same file on every processor. The same numbers are summed in another order. A product of any other
-form stays and is decomposed here; passes/decompose_affine.py does so with its quantized operands.
-Knows nothing of the edge dialect.
+Such a graph dequantizes whole weights in every call, or multiplies by an operator that no runtime
+has. Backends know linear(dequantize(q), dequantize(w)) instead. Weights stay int8 in the file, and
+the file is the same on every processor. The same numbers are summed in another order. Products of
+other forms are decomposed here, and their quantized operands by
+passes/quantized/decompose_affine.py. Knows nothing of the edge dialect.
 """
 
 from __future__ import annotations
@@ -77,7 +76,7 @@ def _int_mm(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 
 def _out_dtype(operator: Any, dtype: torch.dtype, *args: Any) -> torch.Tensor:
-    """An operator whose operands are widened to the type of its result.
+    """An operator whose operands are cast to the type of its result.
 
     Sums of integers that torchao gave as f32 (it does where a compiler traces) are exact in f64.
     """

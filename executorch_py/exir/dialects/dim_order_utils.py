@@ -1,4 +1,4 @@
-"""Upstream's path to the translation between memory formats and dim orders."""
+"""Translation between memory formats and dim orders, under upstream's import path."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ __all__ = [
 
 
 def is_channel_last_dim_order(tensor: torch.Tensor) -> bool:
-    """Whether a 4-d tensor lies channels last."""
+    """Whether a 4-d tensor is stored channels-last."""
     order = dim_order_of_format(torch.channels_last, 4)
     return tensor.dim() == 4 and list(tensor.dim_order()) == order
 
 
 def is_contiguous_dim_order(tensor: torch.Tensor) -> bool:
-    """Whether the tensor's dimensions lie in order."""
+    """Whether the tensor's dimensions are stored in order, outermost first."""
     return list(tensor.dim_order()) == contiguous_dim_order(tensor.dim())

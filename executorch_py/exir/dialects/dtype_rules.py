@@ -1,4 +1,4 @@
-"""Which dtype combinations the edge dialect allows for an operator, as a table.
+"""Dtype rules: a table of the combinations that the edge dialect allows for an operator.
 
 A rule is a list of alternatives ("|"); an alternative is a list of groups (" "); a group
 `self=ret0:ifd` says that the named tensors have one and the same dtype out of the set. A group
@@ -43,7 +43,7 @@ _REAL = "bBcsilSeEfd"  # every real dtype of the runtime
 _REAL_NO_U16 = "bBcsileEfd"
 _NUM = "BcsileEfd"
 _COMPLEX = "FD"
-# A float32 without dimensions does not widen halves, and is not rounded to one on the right.
+# A 0-d float32 operand does not promote half precision; as the right operand it is not rounded.
 _HALF_BY_ONE = "self=ret0:eE other:f"
 
 _TABLE: tuple[tuple[str, str], ...] = (
@@ -186,7 +186,7 @@ class DtypeRule:
     alternatives: tuple[tuple[_Group, ...], ...]
 
     def validate(self, types: Mapping[str, torch.dtype | None]) -> bool:
-        """Whether the tensors (argument or return name -> dtype, None if unknown) may be so."""
+        """Whether the rule allows dtypes (argument or return name -> dtype, None if unknown)."""
         if any(
             dtype is not None and dtype not in LEGAL_DTYPES and dtype not in self.allowed(name)
             for name, dtype in types.items()

@@ -178,7 +178,7 @@ class EdgeOpOverloadPacket:
 
 
 class BackendOpOverload(EdgeOpOverload):
-    """An operator that stands for a pattern of edge operators; `_equivalent_callable` is it."""
+    """An operator for a pattern of edge operators; `_equivalent_callable` computes it."""
 
     _module_in_code = _BACKEND_MODULE_IN_CODE
 

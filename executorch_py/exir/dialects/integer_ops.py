@@ -1,8 +1,9 @@
-"""The operators of the library `executorch_py` that compute with 8-bit integers, and how their
-weights are packed (csrc/kernels/micro/qgemm/qgemm.h, and qgemm_groups.h for weights of 4 bits).
+"""Operators of the library `executorch_py` on 8-bit integers, and the packing of their weights
+(csrc/kernels/micro/qgemm/qgemm.h, and qgemm_groups.h for weights of 4 bits).
 
 Only this project's runtime has them. Importing this module defines them in torch, where they
-compute the same integers. Sums are exact; what follows is f32, rounding halves to even:
+compute the same integers. Sums are exact; the arithmetic after them is f32, and rounds halves to
+even:
 
     i8      clamp(round(sum · scale + addend), quant_min - zero_point, …) + zero_point
     f32     (sum - zero_point · sums) · (input_scale · scale) + addend
@@ -23,9 +24,9 @@ from torch.library import Library
 LIBRARY = "executorch_py"
 # Columns of a panel of weights.
 PANEL = 16
-# Terms of a step of weights of 4 bits.
+# Terms per kernel step with weights of 4 bits.
 STEP = 8
-# Taps that a depthwise kernel may have to be computed as such.
+# Maximum number of taps of a depthwise kernel; larger ones are packed like any other.
 MAX_DEPTHWISE_TAPS = 64
 
 # ---- weights
@@ -42,14 +43,14 @@ def packed_weight(weight: torch.Tensor) -> torch.Tensor:
 
 
 def unpacked_weight(packed: torch.Tensor, groups: int, n: int, k: int) -> torch.Tensor:
-    """The matrices again."""
+    """Inverse of packed_weight."""
     panels, pairs = -(-n // PANEL), -(-k // 2)
     by_panel = packed.reshape(groups, panels, pairs, PANEL, 2).permute(0, 1, 3, 2, 4)
     return by_panel.reshape(groups, panels * PANEL, pairs * 2)[:, :n, :k]
 
 
 def packed_columns(values: torch.Tensor, groups: int) -> torch.Tensor:
-    """One number for each column of all groups, padded to whole panels."""
+    """A vector with one number for each column of all groups, padded to whole panels."""
     by_group = values.reshape(groups, -1)
     n = by_group.shape[1]
     padded = values.new_zeros(groups, -(-n // PANEL) * PANEL)
@@ -58,7 +59,7 @@ def packed_columns(values: torch.Tensor, groups: int) -> torch.Tensor:
 
 
 def unpacked_columns(packed: torch.Tensor, groups: int, n: int) -> torch.Tensor:
-    """The numbers again."""
+    """Inverse of packed_columns."""
     return packed.reshape(groups, -1)[:, :n].reshape(-1)
 
 
@@ -74,7 +75,7 @@ def packed_groups(weight: torch.Tensor) -> torch.Tensor:
 
 
 def unpacked_groups(packed: torch.Tensor, n: int, groups: int, k: int) -> torch.Tensor:
-    """The matrices again."""
+    """Inverse of packed_groups."""
     panels, steps = -(-n // PANEL), -(-k // STEP)
     by_panel = packed.reshape(panels, groups, steps, PANEL, STEP // 2)
     halves = torch.stack([by_panel & 15, by_panel >> 4]).permute(1, 4, 2, 3, 0, 5)
@@ -83,7 +84,7 @@ def unpacked_groups(packed: torch.Tensor, n: int, groups: int, k: int) -> torch.
 
 
 def packed_numbers(values: torch.Tensor) -> torch.Tensor:
-    """A number for each group of each column, [columns, groups], as [panel][group][column]."""
+    """A matrix [columns, groups] in the order [panel][group][column]."""
     n, groups = values.shape
     panels = -(-n // PANEL)
     padded = values.new_zeros(panels * PANEL, groups)
@@ -92,7 +93,7 @@ def packed_numbers(values: torch.Tensor) -> torch.Tensor:
 
 
 def unpacked_numbers(packed: torch.Tensor, n: int, groups: int) -> torch.Tensor:
-    """The numbers again."""
+    """Inverse of packed_numbers."""
     panels = -(-n // PANEL)
     by_panel = packed.reshape(panels, groups, PANEL)
     return by_panel.transpose(1, 2).reshape(panels * PANEL, groups)[:n]
@@ -122,7 +123,7 @@ def _kernel_of_matrices(
     return matrices.reshape(out, taps, c_in).transpose(1, 2).reshape(out, c_in, *kernel)
 
 
-# ---- what they compute
+# ---- arithmetic in torch
 
 
 def _limited(
@@ -232,7 +233,7 @@ def _linear_groups(
 
 
 def _laid_out_like(source: torch.Tensor, result: torch.Tensor) -> torch.Tensor:
-    """The result with channels innermost where those of an image of its size are."""
+    """The result, channels-last if the source is a channels-last image of the same sizes."""
     is_last = source.dim() == 4 and source.is_contiguous(memory_format=torch.channels_last)
     if is_last and source.shape == result.shape and not source.is_contiguous():
         return result.contiguous(memory_format=torch.channels_last)
@@ -301,7 +302,7 @@ _OPERANDS = (
     f"float scale, {_LIMITS}"
 )
 
-# name, arguments, what it computes
+# name, arguments, implementation
 _DEFINITIONS: tuple[tuple[str, str, Callable[..., torch.Tensor]], ...] = (
     (
         "qconvolution",

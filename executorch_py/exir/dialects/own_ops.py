@@ -1,9 +1,8 @@
-"""The operators of the library `executorch_py`: products, convolutions and element-wise chains.
+"""Operators of the library `executorch_py`: products, convolutions, `chain`, with epilogues.
 
-Each takes a chain of element-wise steps that is done on the result while it is in the cache; the
-chain's text is described in csrc/kernels/lib/epilogue.h. Only this project's runtime has them.
-Importing this module defines them in torch, where they compute what the operators one by one
-compute.
+An epilogue is a list of element-wise steps on the result, computed while it is in the cache;
+csrc/kernels/lib/epilogue.h describes its text. Only this project's runtime has these operators.
+Importing this module defines them in torch, where the steps are computed one by one.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ STEP_NAMES = frozenset({*_UNARY, *_WITH_NUMBERS, *_BINARY})
 def apply_chain(
     start: torch.Tensor, chain: str, numbers: Sequence[float], tensors: Sequence[torch.Tensor]
 ) -> torch.Tensor:
-    """The steps of a chain, one by one, in eager torch."""
+    """Compute the steps of an epilogue one by one, in eager torch."""
     running, left = start, list(numbers)
     sources = {str(i): t.reshape(start.shape) for i, t in enumerate(tensors)}
     for step in chain.split():

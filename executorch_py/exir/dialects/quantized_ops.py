@@ -1,4 +1,4 @@
-"""The library `quantized_decomposed` beyond what torch defines of it: out variants, so that
+"""Operators of the library `quantized_decomposed` that torch does not define: out variants, so that
 programs can call the kernels, and operators on packed weights.
 
     register_quantized_ops()
@@ -88,7 +88,7 @@ _OUT_OF_TORCH = (
 )
 
 
-# ---- what torch does not define
+# ---- operators that torch does not define
 
 
 def _add(
@@ -119,7 +119,7 @@ def _add(
 def _widened(
     weight: torch.Tensor, scales: torch.Tensor, zeros: torch.Tensor | None, dtype: torch.dtype
 ) -> torch.Tensor:
-    """(weight - zeros) * scales with one of each for a row or for equal groups of a row."""
+    """(weight - zeros) * scales, with one of each for a row or for equal groups of a row."""
     groups = 1 if scales.dim() == 1 else scales.size(1)
     torch._check(
         scales.dim() in (1, 2)
@@ -127,13 +127,13 @@ def _widened(
         and groups > 0
         and weight.size(1) % groups == 0,
         lambda: (
-            f"scales are {tuple(scales.shape)}, weight {tuple(weight.shape)}; needs one scale "
-            "for each row, or for each of equal groups of a row"
+            "weight_scales: expected one scale for each row, or for each of equal groups of a "
+            f"row, of weight {tuple(weight.shape)}, got {tuple(scales.shape)}"
         ),
     )
     torch._check(
         zeros is None or zeros.shape == scales.shape,
-        lambda: "zero points differ from scales in shape",
+        lambda: "weight_zero_points: expected the shape of weight_scales",
     )
     numbers = weight.to(dtype).unflatten(1, (groups, -1))
     if zeros is not None:
@@ -169,7 +169,7 @@ def _mixed_linear(
 
 
 def _unpacked(weight: torch.Tensor, bits: int) -> torch.Tensor:
-    """The numbers of a table: 4 bits are stored high half first, 2 bits low end first."""
+    """Unpacked integers: 4-bit ones are stored high half first, 2-bit ones low end first."""
     if bits == 8:
         return weight
     shifts = (4, 0) if bits == 4 else (0, 2, 4, 6)
@@ -196,7 +196,7 @@ def _embedding(bits: int) -> Callable[..., torch.Tensor]:
 
 
 def _definitions() -> list[tuple[str, str, str, Callable[..., torch.Tensor]]]:
-    """Functional overload, out overload, their arguments, and what they compute."""
+    """Rows of functional overload, out overload, their arguments, and implementation."""
     tables: list[tuple[str, str, str, Callable[..., torch.Tensor]]] = []
     for name, bits in (("embedding_byte", 8), ("embedding_4bit", 4), ("embedding_2bit", 2)):
         look_up = _embedding(bits)

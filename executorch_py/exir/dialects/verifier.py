@@ -1,4 +1,4 @@
-"""The rules of the ATen and edge dialects, executable.
+"""Verifiers of the ATen and edge dialects.
 
 `EXIREdgeDialectVerifier(...)` gives a verifier (or its class, for `ExportedProgram(verifiers=…)`)
 that checks a whole graph: kinds of operators, membership in the core operator set, dim-order
@@ -82,16 +82,16 @@ def _rules(
 
 
 def is_core_aten(op: Any) -> bool:
-    """Whether an operator is taken without being allowed; other libraries' operators always are."""
+    """Whether an operator is accepted without being listed; those of other libraries always are."""
     if not isinstance(op, OpOverload) or op.namespace != "aten" or op in _CORE_EXCEPTIONS:
         return True
     if torch.Tag.core in op.tags or torch.Tag.view_copy in op.tags:
         return True
-    return has_linked_kernel(op)  # whether the program's target has it is the manifest's question
+    return has_linked_kernel(op)  # the manifest checks the program's own target
 
 
 def _check_core_aten(op: Any, rules: _Rules) -> None:
-    """Refuse a torch operator that is neither core ATen, nor linked, nor allowed by name."""
+    """Refuse a torch operator that is not core ATen, not in the runtime and not allowed by name."""
     if not isinstance(op, OpOverload) or op in rules.exceptions:
         return
     if op in rules.preserved:
@@ -345,7 +345,7 @@ def EXIREdgeDialectVerifier(
 
 
 def get_aten_verifier(config: VerifierConfig) -> Any:
-    """The class of the ATen verifier that `config` asks for."""
+    """The class of the ATen verifier for `config`."""
     if config._check_ir_validity:
         return EXIRATenDialectVerifier(config, class_only=True)
     return EXIRATenDialectVerifierBase

@@ -1,6 +1,6 @@
 """The emitter's output as files: one .pte and one .ptd per tag of external data.
 
-The step between emission and the byte formats: it decides which named data goes into which file.
+This step between emission and the byte formats chooses the file of each named blob.
 """
 
 from __future__ import annotations

@@ -142,6 +142,7 @@ def allocation_at(mem_id: int, offset: int) -> schema.AllocationDetails:
     """Planned memory at a 64-bit offset."""
     if mem_id < 1 or not 0 <= offset < 2**63:
         raise ValueError(
-            f"planned buffer {mem_id}, offset {offset}: needs buffer 1 or more, 63 bits"
+            "planned memory: expected buffer 1 or more and an offset of 63 bits, "
+            f"got buffer {mem_id}, offset {offset}"
         )
     return schema.AllocationDetails(mem_id, offset & 0xFFFFFFFF, offset >> 32)

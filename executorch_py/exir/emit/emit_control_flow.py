@@ -1,9 +1,10 @@
-"""cond, map, scan and while_loop as jumps, moves and primitive operators in the method's one chain.
+"""cond, map, scan and while_loop as jumps, moves and primitive operators in the method's one list
+of instructions.
 
 Bodies are emitted in place. A branch's result that was not planned in the memory of the operator's
 own result is copied there, because the memory of branches is used again by later branches. Loop
-counters are set when a loop starts, so that an aborted run leaves nothing behind. A loop over
-slices tests its counter after each round, and before the first where there may be none at all.
+counters are set when a loop starts, so that an aborted run does not affect the next one. A loop
+over slices tests its counter after each round, and before the first where there may be none at all.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def copy_values(em: MethodEmitter, sources: Sequence[Ref], targets: Sequence[Ref
     for i, source in enumerate(sources):
         if source in targets[:i]:
             if em.values.tensor(source) is not None:
-                raise InternalError("a loop body returns one of its carried tensors as another one")
+                raise InternalError(f"loop body: expected carried tensor {i} at its own position")
             saved = em.values.fresh(em.values.values[source.id].val)
             em.code.move(source, saved)
             sources[i] = saved
@@ -79,7 +80,7 @@ def _emit_branch(
 ) -> None:
     outputs, _ = em.run_body(body, operands)
     if len(outputs) != len(targets):
-        raise InternalError(f"a branch has {len(outputs)} results, cond has {len(targets)}")
+        raise InternalError(f"branch of cond: expected {len(targets)} results, got {len(outputs)}")
     for source, target in zip(outputs, targets, strict=True):
         copy_value(em, source, target)
 
@@ -97,7 +98,7 @@ class _CountedLoop:
         self.leave: int | None = None
 
     def begin(self, may_be_empty: bool) -> None:
-        """Set the counter; leave at once where there is nothing to run over."""
+        """Set the counter; leave at once if there are no slices."""
         em = self.em
         zero = em.values.literal(0)
         em.code.move(zero, self.index)
@@ -143,8 +144,8 @@ def _may_be_empty(em: MethodEmitter, node: fx.Node) -> bool:
 
 
 def _rows_vary(node: fx.Node, first_stacked: int) -> bool:
-    """Whether rows of stacked results are of no fixed size. (Upstream checks the first row, too,
-    against what the result's size is before, else its upper bound.)
+    """Whether rows of stacked results have dynamic sizes. (Upstream compares the first row, too,
+    with the size that the result has before, or with its upper bound.)
     """
     values = node.meta["val"][first_stacked:]
     return any(not isinstance(size, int) for value in values for size in value.shape[1:])
@@ -186,7 +187,7 @@ def _emit_loop(
 ) -> None:
     """Run `body(carried, slices of scanned, others)` per slice; append its further results."""
     if not scanned:
-        raise InternalError("a loop needs a tensor to run over")
+        raise InternalError("loop: expected a tensor to iterate over, got none")
     loop = _CountedLoop(em, scanned[0])
     may_be_empty = _may_be_empty(em, node)
     if may_be_empty or _rows_vary(node, len(carried)):
@@ -198,7 +199,7 @@ def _emit_loop(
     outputs, _ = em.run_body(body, [*carried, *slices, *others])
     if len(outputs) != len(carried) + len(stacked):
         raise InternalError(
-            f"the loop body has {len(outputs)} results, needs {len(carried) + len(stacked)}"
+            f"loop body: expected {len(carried) + len(stacked)} results, got {len(outputs)}"
         )
     for target, source in zip(stacked, outputs[len(carried) :], strict=True):
         loop.append_to(target, em.require_tensor(source))

@@ -89,7 +89,8 @@ class MethodPlan:
         if spec is not None and spec.kind is not InputKind.USER_INPUT:
             raise ExportError(
                 ExportErrorType.NOT_SUPPORTED,
-                f"input '{node.name}' is a {spec.kind.name.lower()}, which no program can hold",
+                f"input '{node.name}': expected a tensor or a number, got a "
+                f"{spec.kind.name.lower()}, which no program file can hold",
             )
         ref = self._user_input(node, spec)
         self._inputs.append(ref)
@@ -118,16 +119,16 @@ class MethodPlan:
         return em.values.fresh(scalar_value(what))
 
     def _data(self, node: fx.Node, spec: InputSpec) -> schema.Tensor:
-        """The tensor of a parameter, buffer or constant, its bytes stored where they belong."""
+        """The tensor of a parameter, buffer or constant, with its bytes in the program's store."""
         where, fqn = node.meta["spec"], spec.target
         tensor = lookup_tensor(self._ep, fqn) if fqn is not None else None
         if tensor is None or fqn is None or not isinstance(where, TensorSpec):
-            raise InternalError(f"'{node.name}' has no tensor behind its name {fqn!r}")
+            raise InternalError(f"input '{node.name}': the program has no tensor named {fqn!r}")
         data, dim_order = dense(tensor)
         if data.dtype != where.dtype or list(data.shape) != list(where.shape):
             raise InternalError(
-                f"'{fqn}' is {data.dtype}{list(data.shape)}, "
-                f"the graph expects {where.dtype}{list(where.shape)}"
+                f"'{fqn}': expected {where.dtype}{list(where.shape)}, as in the graph, "
+                f"got {data.dtype}{list(data.shape)}"
             )
         allocation = self.emitter.allocation(where)
         extra = self._extra_info(node, where, fqn, spec, allocation)
@@ -186,12 +187,12 @@ class MethodPlan:
     # ---- outputs
 
     def _outputs(self, results: list[Any]) -> tuple[list[Ref], list[dict[str, Any]]]:
-        """The user's outputs: what is written back to buffers and inputs is none of them."""
+        """The user's outputs, without values that are written back to buffers and inputs."""
         specs = self._ep.graph_signature.output_specs
         nodes = self.emitter.flat(self._ep.graph_module.graph.output_node().args[0])
         if len(results) != len(specs):
             raise InternalError(
-                f"the graph returns {len(results)} values, its signature says {len(specs)}"
+                f"outputs: expected {len(specs)} values, as in the signature, got {len(results)}"
             )
         refs, described = [], []
         for result, node, spec in zip(results, nodes, specs, strict=True):

@@ -100,7 +100,7 @@ def _entry(em: MethodEmitter, result: Any) -> Ref:
 
 
 def emit_argument(em: MethodEmitter, value: Any, arg_type: Any, length: int | None = None) -> Ref:
-    """The value of one argument, of the type that its schema gives it (None: as Python has it)."""
+    """The value of one argument, of the type in its schema; None means the Python type."""
     if isinstance(value, Ref):
         return value
     if isinstance(arg_type, torch.OptionalType):
@@ -124,7 +124,7 @@ def emit_argument(em: MethodEmitter, value: Any, arg_type: Any, length: int | No
 
 
 def _emit_list(em: MethodEmitter, items: list[Any], element: Any) -> Ref:
-    """A list; integers are boxed so that computed sizes can stand among them."""
+    """A list; integers are boxed so that computed sizes can be among them."""
     if isinstance(element, torch.OptionalType):
         element = element.getElementType()
         if isinstance(element, torch.TensorType):

@@ -1,8 +1,7 @@
 """The values of one method: literals, lists, and one tensor per TensorSpec.
 
-Equal literals share one value, so whoever wants a value that an instruction writes (a loop
-counter, the result of size arithmetic, a program input) asks for a fresh one. Knows neither
-graphs nor constants.
+Equal literals share one value, so a value that an instruction writes (a loop counter, the result of
+size arithmetic, a program input) must be a fresh one. Knows neither graphs nor constants.
 """
 
 from __future__ import annotations
@@ -31,13 +30,13 @@ class Ref:
 
 
 def scalar_value(value: Any) -> schema.KernelTypes:
-    """The format's form of a Python scalar; ExportError for what the format cannot hold."""
+    """A Python scalar in the file format; ExportError for one that the format cannot hold."""
     if value is None:
         return schema.Null()
     if isinstance(value, bool):
         return schema.Bool(value)
     if isinstance(value, int):
-        # A range searches for what is not exactly an int, an enum say, item by item.
+        # Ranges search item by item for values that are not exactly an int, such as enums.
         if int(value) not in _INT_RANGE:
             raise _unsupported(f"integer {value}: the program format holds 64-bit integers")
         return schema.Int(int(value))
@@ -59,7 +58,7 @@ def _unsupported(message: str) -> ExportError:
 
 
 def _literal_key(value: schema.KernelTypes) -> tuple[Any, ...]:
-    """Equal for values that no reader can tell apart: doubles by bits, lists by items."""
+    """A key that is equal for equal values: doubles by bits, lists by items."""
     if isinstance(value, schema.Double):
         return (schema.Double, struct.pack("<d", value.double_val))
     if isinstance(value, schema.DoubleList):
@@ -71,7 +70,7 @@ def _literal_key(value: schema.KernelTypes) -> tuple[Any, ...]:
 
 @dataclass
 class ValueTable:
-    """Grows by appending; an index never changes its meaning."""
+    """The list of values; it grows by appending, and an index never changes its meaning."""
 
     values: list[schema.EValue] = field(default_factory=list)
     _literals: dict[tuple[Any, ...], int] = field(default_factory=dict)
@@ -83,7 +82,7 @@ class ValueTable:
         return Ref(len(self.values) - 1)
 
     def shared(self, value: schema.KernelTypes) -> Ref:
-        """A value that nobody writes, shared with all equal ones."""
+        """A value that no instruction writes, shared with all equal ones."""
         key = _literal_key(value)
         index = self._literals.get(key)
         if index is None:
@@ -91,7 +90,7 @@ class ValueTable:
         return Ref(index)
 
     def literal(self, value: Any) -> Ref:
-        """A Python scalar that nobody writes."""
+        """A Python scalar that no instruction writes."""
         return self.shared(scalar_value(value))
 
     def of_spec(self, spec: TensorSpec) -> Ref | None:

@@ -1,8 +1,8 @@
 """Walks one method's lowered graph and turns every node into values and instructions.
 
-Expects what memory planning leaves: out-variant calls, alloc and view nodes, specs with their
-place. One TensorSpec is one value. The graph is read, never changed. Operators, delegates,
-control flow and inputs have files of their own; this one holds the walk and what they share.
+Its input is a graph after memory planning: out-variant calls, alloc and view nodes, specs with
+offsets. One TensorSpec is one value. The graph is read, never changed. Operators, delegates,
+control flow and inputs have files of their own; this one has the walk and shared helpers.
 """
 
 from __future__ import annotations
@@ -78,7 +78,9 @@ class MethodEmitter:
         """Emit a control-flow body in place; returns its results and its placeholders."""
         nodes = [node for node in body.graph.nodes if node.op == "placeholder"]
         if len(nodes) != len(inputs):
-            raise InternalError(f"a control-flow body takes {len(nodes)} inputs, got {len(inputs)}")
+            raise InternalError(
+                f"control flow: expected {len(nodes)} body inputs, got {len(inputs)}"
+            )
         output = self.run_graph(body, dict(zip(nodes, inputs, strict=True)))
         return [self.value(item) for item in self.flat(output)], nodes
 
@@ -110,7 +112,7 @@ class MethodEmitter:
             return self.emit_spec(node.meta["spec"])
         if target is memory.view:
             return self._view(node)
-        if target is memory.concat:  # its parts were computed in their places
+        if target is memory.concat:  # its parts were computed in its memory
             return self.emit_spec(node.meta["spec"])
         if target is memory.patch:  # a part of it was updated in place
             return self.resolve(node.args[0])
@@ -178,11 +180,12 @@ class MethodEmitter:
     def require_tensor_value(self, ref: Any) -> schema.Tensor:
         tensor = self.values.tensor(ref) if isinstance(ref, Ref) else None
         if tensor is None:
-            raise InternalError(f"{ref} is used as a tensor and is none")
+            raise InternalError(f"expected a tensor, got {ref}")
         return tensor
 
     def emit_results(self, node: fx.Node, growing_from: int | None = None) -> Any:
-        """Values for all results of a node that writes them itself: tensors by spec, fresh numbers.
+        """Values for all results of a node that writes them itself: tensors by spec, or fresh
+        numbers.
 
         Tensor results from number `growing_from` on may change their leading size.
         """
@@ -212,7 +215,7 @@ class MethodEmitter:
             return self.values.fresh(schema.Double(0.0))
         if isinstance(number, (torch.SymInt, int)):
             return self.values.fresh(schema.Int(0))
-        raise InternalError(f"a result has neither a tensor spec nor a number: {spec!r}, {val!r}")
+        raise InternalError(f"result: expected a tensor spec or a number, got {spec!r}, {val!r}")
 
     def _make_dynamic(self, ref: Ref) -> None:
         """A tensor that grows row by row must not be static, whatever its final size."""
@@ -229,7 +232,7 @@ class MethodEmitter:
         if spec is None:
             return self.values.literal(None)
         if not isinstance(spec, TensorSpec):
-            raise InternalError(f"a tensor spec was expected, found {spec!r}")
+            raise InternalError(f"expected a tensor spec, got {spec!r}")
         return self._emit_leaf(spec)
 
     def _emit_leaf(self, spec: TensorSpec) -> Ref:
@@ -242,7 +245,7 @@ class MethodEmitter:
 
     @staticmethod
     def allocation(spec: TensorSpec) -> schema.AllocationDetails | None:
-        """Planned place of a spec: its own, or inside the spec that it is a view of."""
+        """Planned memory of a spec: its own, or a part of that of the spec that it is a view of."""
         offset = 0
         place: TensorSpec | None = spec
         while place is not None:
@@ -302,7 +305,7 @@ class MethodEmitter:
             self.debug_handle_map[index] = handle
 
     def chain(self) -> schema.Chain:
-        """The finished chain."""
+        """The finished Chain table of the program format."""
         frames = self.code.frames if self._emit_stacktrace else None
         return schema.Chain([], [], self.code.instructions, frames)
 

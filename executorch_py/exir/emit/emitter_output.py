@@ -52,7 +52,8 @@ def emit_program(
     wrong = [name for name, ep in methods.items() if not isinstance(ep, ExportedProgram)]
     if wrong:
         raise ExportError(
-            ExportErrorType.INVALID_INPUT_TYPE, f"methods {wrong} are no ExportedProgram"
+            ExportErrorType.INVALID_INPUT_TYPE,
+            f"methods {wrong}: expected an ExportedProgram each",
         )
     state = ProgramState()
     emitted = {

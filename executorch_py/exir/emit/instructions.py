@@ -1,7 +1,7 @@
 """The instructions and operators of one method, in the order they run.
 
-There is one chain per method, control flow included, so an instruction's index is also the
-address that jumps name. Knows nothing of graphs.
+There is one list per method, control flow included, so jumps name an instruction by its index.
+Knows nothing of graphs.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from executorch_py.exir.emit.emit_values import Ref
 
 
 class InstructionList:
-    """Grows by appending; forward jumps are reserved first and aimed later."""
+    """The list of instructions; forward jumps are appended without a destination at first."""
 
     def __init__(self) -> None:
         self.instructions: list[schema.Instruction] = []
@@ -47,7 +47,7 @@ class InstructionList:
         return self.add(schema.MoveCall(source.id, target.id))
 
     def jump_if_false(self, condition: Ref, destination: int = -1) -> int:
-        """Append a jump; without a destination it must be aimed later."""
+        """Append a jump; without a destination, `aim` must set it later."""
         return self.add(schema.JumpFalseCall(condition.id, destination))
 
     def aim(self, jump: int, destination: int | None = None) -> None:

@@ -1,8 +1,8 @@
-"""Aliasing facts: the writers of the memory behind a tensor, and its last reader. Passes ask for
-both before two tensors may share bytes.
+"""Aliasing: the writers of the memory behind a tensor, and its last reader. Passes check both
+before two tensors may share bytes.
 
-Answers hold for one graph and for specs as they are when asked; a pass that lets specs share
-storage builds a new one or asks about storage roots only. Knows nothing of placing.
+Results hold for one graph and for the present specs. A pass that lets specs share storage makes a
+new StorageUses, or queries storage roots only. Knows nothing of offsets.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class StorageUses:
         return [i for i, spec in self._written if spec.storage_root() is storage]
 
     def is_updated(self, spec: TensorSpec) -> bool:
-        """Whether an in-place operator is given this very tensor to write to."""
+        """Whether an in-place operator writes to this very tensor."""
         return any(spec is written for _, written in self._written)
 
     def written_while_read(self, node: fx.Node, storage: TensorSpec) -> bool:
@@ -51,7 +51,7 @@ class StorageUses:
         return any(first < write <= last for write in writes)
 
     def last_use(self, node: fx.Node) -> int:
-        """Last node that reads a result, under any name that views give it."""
+        """Position of the last node that reads a result or a view of it."""
         last = self.position[node]
         for user in node.users:
             forwards = user.target is memory_ops.view or is_call(user, "aten::view_copy")

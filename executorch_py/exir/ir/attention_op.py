@@ -1,7 +1,7 @@
 """The operator `executorch_py::scaled_dot_product_attention`: torch's, with an out variant.
 
-Torch's own is composite and has none. Attention that stays whole in a program calls this one's out
-variant; only this project's runtime has a kernel for it (csrc/kernels/op/attention/sdpa.c).
+Torch's operator is composite and has none. Attention that stays whole in a program calls this one's
+out variant; only this project's runtime has a kernel for it (csrc/kernels/op/attention/sdpa.c).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from torch._ops import OpOverload
 from torch.library import Library, register_fake
 
 LIBRARY, NAME = "executorch_py", "scaled_dot_product_attention"
-# Torch's arguments, and whether a query that may see no key gives NaN, as a plain softmax does,
+# Torch's arguments, and `unseen_is_nan`: a query that may see no key gives NaN, as a softmax does,
 # instead of 0.
 _ARGUMENTS = (
     "Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.0, "
@@ -69,7 +69,7 @@ def _out_shape(*_: Any, out: torch.Tensor, **__: Any) -> torch.Tensor:
 
 @cache
 def _library() -> Library:
-    """Defines the operator, once; torch drops it with the object."""
+    """The library that defines the operator; torch drops the operator with this object."""
     library = Library(LIBRARY, "FRAGMENT")
     library.define(f"{NAME}({_ARGUMENTS}) -> Tensor")
     library.define(f"{NAME}.out({_ARGUMENTS}, Tensor(a!) out) -> Tensor(a!)")

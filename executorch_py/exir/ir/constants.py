@@ -54,9 +54,9 @@ def add_constants(
 
 
 def inherited_meta(sources: Iterable[fx.Node]) -> dict[str, object]:
-    """Meta that a constant computed from others keeps of them: the tag of the data file.
+    """Meta of a constant that is computed from others: the tag of their data file.
 
-    Constants of no file follow those of one; where files differ, nobody says which it should be.
+    Sources without a tag do not count; sources of different files give no tag.
     """
     custom = [source.meta.get("custom") or {} for source in sources]
     tags = {found["delegate_constant_tag"] for found in custom if "delegate_constant_tag" in found}
@@ -65,7 +65,7 @@ def inherited_meta(sources: Iterable[fx.Node]) -> dict[str, object]:
 
 
 def drop_unused_constants(ep: ExportedProgram, candidates: set[str]) -> None:
-    """Remove the named constant placeholders that nothing uses any more, with their values."""
+    """Remove those of the named constant placeholders that are unused, with their values."""
     graph = ep.graph_module.graph
     dead = {n.name for n in placeholders(graph) if n.name in candidates and not n.users}
     if not dead:

@@ -1,5 +1,4 @@
-"""Computing nodes of a graph at export: which calls have a value that never changes, and what it
-is.
+"""Evaluation of graph nodes at export, for calls whose value never changes.
 
 Eager torch computes; results are laid out as the graph was traced. Which results are worth storing
 is for the passes to decide. Values are given by node; knows nothing of programs.
@@ -30,13 +29,13 @@ TRANSPOSES: dict[str, Any] = {
     "aten::transpose_copy.int": torch.ops.aten.transpose.int,
 }
 
-# Operators whose results are uninitialized memory. Folded, they would put bytes of the exporting
-# process into the file, and other bytes each time.
+# Operators whose results are uninitialized memory. Folded, they would put arbitrary bytes of the
+# exporting process into the file.
 UNINITIALIZED = ("aten::empty", "aten::new_empty", "dim_order_ops::_empty_dim_order")
 
 
 def is_plain(value: torch.Tensor) -> bool:
-    """Whether a constant is an ordinary tensor, which eager torch may compute with as it is."""
+    """Whether a constant is an ordinary tensor, which eager torch can compute with."""
     return type(value) in (torch.Tensor, torch.nn.Parameter) and value.device.type == "cpu"
 
 
@@ -54,7 +53,7 @@ def depends_on_operands_only(node: fx.Node, kept: Container[str] = ()) -> bool:
 
 
 def evaluate(node: fx.Node, values: dict[fx.Node, Any]) -> Any:
-    """The value of a node, from `values`, which gains those on the way (without recursion)."""
+    """The value of a node, from `values`, to which the values of its operands are added."""
     stack = [node]
     while stack:
         current = stack[-1]
@@ -89,12 +88,12 @@ def dense_example(example: torch.Tensor) -> torch.Tensor:
 def laid_out_like(value: torch.Tensor, example: torch.Tensor) -> torch.Tensor:
     """The value in the layout that the rest of the graph was traced with, or a matrix transposed.
 
-    Permutations of more dimensions are laid out: they may look like a layout of their own.
+    Permutations of more dimensions are copied, because they may look like another layout.
     """
     if value.dtype is not example.dtype or value.shape != example.shape:
         raise InternalError(
-            f"folding gave {value.dtype} {tuple(value.shape)} where tracing saw {example.dtype} "
-            f"{tuple(example.shape)}"
+            f"folded value: expected {example.dtype} {tuple(example.shape)}, as traced, "
+            f"got {value.dtype} {tuple(value.shape)}"
         )
     is_transposed = value.dim() == 2 and value.t().is_contiguous() and example.is_contiguous()
     if value.stride() == example.stride() or is_transposed:

@@ -1,4 +1,4 @@
-"""Keeping `node.meta["val"]` right while a pass rewrites a graph in place.
+"""Fake values: `node.meta["val"]` stays correct while a pass rewrites a graph in place.
 
 A rewrite that changes the layout or dtype of a result changes what follows from it. Instead of
 re-tracing the whole graph, `refresh_users` evaluates only the nodes downstream of a change, on
@@ -46,7 +46,7 @@ def fake_evaluation(mode: FakeTensorMode) -> Iterator[None]:
 
 
 def is_contiguous(value: torch.Tensor) -> bool:
-    """Whether the tensor is known to be contiguous (unknown sizes: known to be not provable)."""
+    """Whether the tensor is provably contiguous, symbolic sizes included."""
     expected: Any = 1
     strides = value.stride()
     if all(isinstance(s, int) for s in (*value.shape, *strides)):
@@ -157,9 +157,9 @@ def _refresh(node: Node) -> bool:
 
 
 def rewrite_calls(ep: ExportedProgram, rewrite: Callable[[Node], bool]) -> bool:
-    """Offer every node to rewrite, bodies of control flow included, and drop what is then unused.
+    """Call `rewrite` on every node, bodies of control flow included, and drop unused nodes.
 
-    Rewrite says whether it replaced the node; new nodes may be evaluated. True if any was.
+    `rewrite` returns whether it replaced the node; new nodes may be evaluated. True if any was.
     """
     changed = False
     for module in all_graph_modules(ep.graph_module):

@@ -1,10 +1,10 @@
-"""Out variants for operators of users who wrote a kernel but no such overload: registered with
-torch from the functional schema, so that the emitter has a name and an order of arguments.
+"""Out variants of users' operators that have a kernel but no such overload. They are registered
+with torch from the functional schema, so that the emitter has a name and an order of arguments.
 
-The overload of `mylib::softcap(Tensor x, float cap) -> Tensor` is
-`mylib::softcap.out(Tensor x, float cap, *, Tensor(a!) out) -> Tensor(a!)`; several results are
-written to out0, out1 …. In torch it computes by the functional operator. Operators of torch's own
-namespaces are left alone: what has no out variant there is to be decomposed.
+The overload of `mylib::softcap(Tensor x, float cap) -> Tensor` is `mylib::softcap.out(Tensor x,
+float cap, *, Tensor(a!) out) -> Tensor(a!)`; several results are written to out0, out1 …. In torch
+it calls the functional operator. Operators of torch's own namespaces get no out variant: they must
+be decomposed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _TORCHS_OWN = frozenset(
 
 
 def is_users_own(operator: str) -> bool:
-    """Whether an operator's name (`mylib::softcap.out`) is of a namespace that torch lacks."""
+    """Whether the namespace of an operator's name (`mylib::softcap.out`) is not one of torch's."""
     namespace = operator.partition("::")[0]
     return namespace not in _TORCHS_OWN and namespace not in {"executorch_prim", "dim_order_ops"}
 
@@ -50,7 +50,7 @@ def out_variant_name(op: OpOverload) -> str | None:
 
 
 def make_out_variant(op: OpOverload) -> OpOverload:
-    """Registers the out variant of that name."""
+    """Register the generated out variant, and return it."""
     name = out_variant_name(op)
     assert name is not None
     outs = _outs(op)
@@ -70,7 +70,7 @@ def _outs(op: OpOverload) -> list[str]:
 
 @cache
 def _library(namespace: str) -> Library:
-    """Lives as long as its operators: torch drops them with the object."""
+    """The library of a namespace; torch drops the operators with this object."""
     return Library(namespace, "FRAGMENT")
 
 

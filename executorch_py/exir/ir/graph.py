@@ -30,7 +30,7 @@ Model = TypeVar("Model")
 
 
 def deep_copy(model: Model) -> Model:
-    """A copy that shares nothing, without torch's warning about a class of its own in the copy."""
+    """A deep copy, without torch's warning about its own deprecated class."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", r"`isinstance\(treespec, LeafSpec\)`", FutureWarning)
         return copy.deepcopy(model)
@@ -186,8 +186,8 @@ def constant_tensors(ep: ExportedProgram) -> dict[str, torch.Tensor]:
 def foldable_constants(ep: ExportedProgram) -> dict[str, torch.Tensor]:
     """The constants that may be computed with now, because their values are final.
 
-    Not those that training updates, nor those with a `constant_tag`: they go to a data file, which
-    another program may have written, under their own name and as they are.
+    Constants that training updates are excluded, and those with a `constant_tag`: they go unchanged
+    to a data file, which another program may have written.
     """
     backward = ep.graph_signature.backward_signature
     trained = set() if backward is None else set(backward.gradients_to_parameters.values())
@@ -228,9 +228,9 @@ def mutation_targets(ep: ExportedProgram) -> dict[int, str]:
 
 
 def source_line(node: fx.Node) -> str:
-    """The user's source line of a node, or "":
+    """The user's source line of a node, or "".
 
-    the innermost frame outside torch, if there is one.
+    This is the innermost frame outside torch, if there is one.
     """
     lines = [line.strip() for line in str(node.meta.get("stack_trace") or "").splitlines()]
     frames = [i for i, line in enumerate(lines) if line.startswith("File ")]

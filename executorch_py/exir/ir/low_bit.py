@@ -1,4 +1,4 @@
-"""few_bits: constants of integers in few bits, and what they stand for.
+"""Low-bit constants: stored integers, and the parameters that dequantize them.
 
 Knows the operators of `quantized_decomposed` and torchao that dequantize weights by tensors, rows
 or blocks; relies on `meta["val"]`.
@@ -22,8 +22,7 @@ AFFINE = "torchao::dequantize_affine"
 
 @dataclass(frozen=True)
 class Integers:
-    """A constant and what its integers stand for: `scales` and `zeros` have an entry for each block
-    of these sizes."""
+    """A constant of integers; `scales` and `zeros` have an entry per block of sizes `block`."""
 
     name: str
     values: torch.Tensor
@@ -35,12 +34,12 @@ class Integers:
 
     @property
     def is_table(self) -> bool:
-        """Whether it is a matrix with the same number of scales for every row."""
+        """Whether the constant is a matrix with the same number of scales for every row."""
         return self.values.dim() == 2 and self.block[0] == 1
 
     @property
     def bits(self) -> int:
-        """The fewest that hold the integers in whole bytes."""
+        """The smallest of 2, 4 and 8 bits that holds the integers and fills whole bytes."""
         for bits in (2, 4):
             half, whole = 2 ** (bits - 1), self.values.shape[-1] % (8 // bits) == 0
             if -half <= self.low and self.high < half and whole:
@@ -49,7 +48,7 @@ class Integers:
 
 
 def integers_of(node: fx.Node, constants: dict[str, torch.Tensor]) -> Integers | None:
-    """The integers that a dequantize node widens, if they are int8 constants."""
+    """The integers that a dequantize node reads, if they are int8 constants."""
     key = op_key(node.target)
     if key not in (PER_TENSOR, PER_CHANNEL, PER_GROUP, AFFINE):
         return None
@@ -95,7 +94,7 @@ def integers_of(node: fx.Node, constants: dict[str, torch.Tensor]) -> Integers |
 
 
 def _block(node: fx.Node, key: str, shape: tuple[int, ...]) -> tuple[int, ...] | None:
-    """How many elements share a scale, along each dimension."""
+    """Numbers of elements that share a scale, along each dimension."""
     if key == PER_TENSOR:
         return shape
     if key == AFFINE:

@@ -1,7 +1,6 @@
-"""Reading the arguments of operator nodes by name, whatever mixture of positions and keywords was
-used.
+"""Arguments of operator nodes by name, whether they are positional or keyword arguments.
 
-The one place that knows how a node's args map onto its operator's schema, defaults included.
+Only this module maps a node's args onto its operator's schema, defaults included.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ def argument(node: fx.Node, name: str, default: Any = _ABSENT) -> Any:
     """The argument `name` of an operator node, or its schema default."""
     op = op_overload(node.target)
     if op is None:
-        raise TypeError(f"{node.name} is not an operator call")
+        raise TypeError(f"node {node.name}: expected a call of an operator, got {node.op}")
     if name in node.kwargs:
         return node.kwargs[name]
     for position, arg in enumerate(op._schema.arguments):

@@ -1,8 +1,8 @@
 """Markers of memory in a lowered graph: `alloc` reserves a tensor, `view` reuses one, `concat` is
 made of several, `patch` had a part of it updated, `free` ends one.
 
-They are targets of graph nodes and are never executed on a device; called eagerly they behave like
-what they stand for, so that a lowered graph can still be interpreted. The planner in exir/memory
+They are targets of graph nodes and are never executed on a device. Called eagerly they compute the
+values that they mark, so that a lowered graph can still be interpreted. The planner in exir/memory
 gives them offsets.
 """
 
@@ -40,7 +40,7 @@ def view(
 
 
 def concat(parts: list[torch.Tensor], dim: int) -> torch.Tensor:
-    """Parts that were computed one after another in the memory of the whole."""
+    """A tensor whose parts were computed one after another in its memory."""
     return torch.cat(parts, dim)
 
 

@@ -1,4 +1,4 @@
-"""From an operator to its out variant, and names to operators; names are upstream's."""
+"""Conversion of operators to out variants, and of names to operators, under upstream's names."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def parse_qualified_opname(qualified_opname: str) -> tuple[str, str]:
     """Namespace and name of `namespace::name`."""
     namespace, colons, name = qualified_opname.partition("::")
     if not (namespace and colons and name) or "::" in name:
-        raise RuntimeError(f"operator name {qualified_opname!r} is not of the form namespace::name")
+        raise RuntimeError(f"operator name: expected namespace::name, got {qualified_opname!r}")
     return namespace, name
 
 
@@ -39,12 +39,12 @@ def get_out_args_from_opoverload(op_overload: OpOverload) -> tuple[str, ...]:
     """Names of the arguments that an out variant writes."""
     names = tuple(out_arguments(op_overload))
     if not names:
-        raise AssertionError(f"{op_overload} is no out variant: it has no argument it writes")
+        raise AssertionError(f"expected an out variant, got {op_overload} without out arguments")
     return names
 
 
 def is_out_variant(qualified_opname: str, overload: str) -> bool:
-    """Whether the operator writes its result into an argument made for that."""
+    """Whether the operator writes its result to a keyword-only out argument."""
     return bool(out_arguments(get_op_overload(qualified_opname, overload)))
 
 

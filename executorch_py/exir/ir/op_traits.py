@@ -1,5 +1,4 @@
-"""Traits of operators that passes ask for: names, schemas, purity, views, quantisation, out
-variants.
+"""Traits of operators that passes need: names, schemas, purity, views, quantisation, out variants.
 
 Every fact about an operator that more than one pass needs is stated here, once. Targets of nodes
 may be torch OpOverloads or dialect wrappers with the overload in `._op`; both are read through

@@ -1,4 +1,4 @@
-"""Which out variant computes a functional operator: found in torch's schema registry, remembered.
+"""Out variants of functional operators: looked up in torch's schema registry, and cached.
 
 An out variant fits when its ordinary arguments are those of the functional operator, leaving out
 what a given output makes redundant (dtype, layout, device, pinning). Knows nothing of graphs or
@@ -52,7 +52,7 @@ def find_out_variant(op: OpOverload) -> OpOverload | None:
 
 
 def _overloads(op: OpOverload) -> list[OpOverload]:
-    """All overloads of the operator's name; a packet remembers those of its first use."""
+    """All overloads of the operator's name; torch's packet caches those of its first use."""
     schemas = torch._C._jit_get_schemas_for_operator(op._schema.name)
     return [getattr(op.overloadpacket, s.overload_name or "default") for s in schemas]
 
@@ -85,5 +85,5 @@ def _outputs_match(op: OpOverload, out_variant: OpOverload) -> bool:
 
 
 def kernel_arity(op: OpOverload) -> int:
-    """Entries a kernel call of this operator carries: its arguments, and a result once more."""
+    """Number of entries of a kernel call of an operator: its arguments, and a result once more."""
     return len(op._schema.arguments) + bool(op._schema.returns)

@@ -1,8 +1,8 @@
 """The `executorch_prim` operators: arithmetic on sizes as kernels see it, and their Python
 counterparts.
 
-Registered with torch when first asked for, so that importing the exporter changes nothing. The
-table of Python functions is the one fact the rest of the exporter needs.
+Registered with torch on first use, so that importing the exporter changes nothing. The rest of the
+exporter needs only the table of Python functions.
 """
 
 from __future__ import annotations

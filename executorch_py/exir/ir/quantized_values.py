@@ -1,5 +1,4 @@
-"""Facts about quantized values in a graph: what a node quantizes or dequantizes, and with which
-numbers.
+"""Quantized values in a graph: operands of quantize and dequantize nodes, and their parameters.
 
 Knows the operators of `quantized_decomposed` for int8 with one scale; relies on `meta["val"]`.
 """
@@ -23,7 +22,7 @@ DEQUANTIZE_PER_TOKEN = "quantized_decomposed::dequantize_per_token"
 
 @dataclass(frozen=True)
 class Affine:
-    """int8 values q that stand for (q - zero_point) · scale."""
+    """Parameters of int8 values q, which represent (q - zero_point) · scale."""
 
     scale: float
     zero_point: int
@@ -31,11 +30,11 @@ class Affine:
     quant_max: int
 
     def quantized(self, value: float) -> int:
-        """The integer of a number, not limited; halves round to even."""
+        """The integer of a number, without clamping; halves round to even."""
         return round(value / self.scale) + self.zero_point
 
     def every_value(self) -> torch.Tensor:
-        """The f32 values that the integers -128 … 127 stand for."""
+        """The f32 values that the integers -128 … 127 represent."""
         return (torch.arange(-128, 128, dtype=torch.float32) - self.zero_point) * self.scale
 
     def quantize(self, values: torch.Tensor) -> torch.Tensor:
@@ -45,7 +44,7 @@ class Affine:
 
 
 def affine_of(node: Any) -> Affine | None:
-    """How a node quantizes or dequantizes with one scale; None if it does neither for int8."""
+    """Parameters with which a node quantizes or dequantizes int8; None if it does neither."""
     if not is_call(node, QUANTIZE, DEQUANTIZE) or argument(node, "dtype") != torch.int8:
         return None
     scale, *rest = (argument(node, k) for k in ("scale", "zero_point", "quant_min", "quant_max"))
@@ -58,7 +57,7 @@ def affine_of(node: Any) -> Affine | None:
 
 
 def dequantized(node: Any) -> tuple[fx.Node, Affine] | None:
-    """The int8 tensor that a node dequantizes with one scale to f32, and its numbers."""
+    """The int8 tensor that a node dequantizes with one scale to f32, and its parameters."""
     if not is_call(node, DEQUANTIZE) or node.meta["val"].dtype != torch.float32:
         return None
     affine, source = affine_of(node), node.args[0]
@@ -68,7 +67,7 @@ def dequantized(node: Any) -> tuple[fx.Node, Affine] | None:
 
 
 def is_quantize(node: Any) -> bool:
-    """Whether a node makes int8 values of f32 ones with one scale."""
+    """Whether a node quantizes f32 values to int8 with one scale."""
     return (
         is_call(node, QUANTIZE)
         and affine_of(node) is not None

@@ -1,6 +1,6 @@
-"""Which operators this library's own runtime has kernels for, asked of the runtime itself.
+"""Kernels of this project's runtime: the operators that it lists.
 
-Knows nothing of dtypes, ranks or other runtimes: that is the manifest's business.
+Knows nothing of dtypes, ranks or other runtimes: the manifest has these.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ def _names(n_libraries: int) -> frozenset[str]:
 def _current_names() -> frozenset[str]:
     try:
         from executorch_py import _C
-    except ImportError:  # an exporter without its runtime: the manifest check says so
+    except ImportError:  # no runtime is installed; the manifest check warns
         return frozenset()
     return _names(len(_C.loaded_ops()))
 
 
 def has_linked_kernel(op: OpOverload) -> bool:
-    """Whether the out variant of a functional operator has a kernel in our runtime.
+    """Whether the out variant of a functional operator has a kernel in this project's runtime.
 
-    Libraries of operators that were loaded meanwhile count.
+    Libraries of operators that are loaded in this process count, too.
     """
     out_variant = find_out_variant(op)
     if out_variant is None:
@@ -45,9 +45,9 @@ def has_kernel_named(name: str) -> bool:
 
 
 def kernel_recipe(name: str, n_args: int, n_outputs: int = 1) -> str:
-    """How a user brings a kernel that is missing, in lines to end a message with."""
+    """Advice for users on adding a missing kernel: the last lines of a message."""
     row = f".n_args = {n_args}"
-    if n_outputs > 1:  # they lie before the result; of one alone a row need not speak
+    if n_outputs > 1:  # outputs precede the result; one alone is the default
         row += f", .writes = {2**n_outputs - 1}u << {n_args - 1 - n_outputs}"
     return (
         f"Or bring a kernel of your own for {name} in one C file, before to_executorch():\n"

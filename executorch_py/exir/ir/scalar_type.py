@@ -1,5 +1,4 @@
-"""Element types as the exporter talks about them: torch dtype, the file format's number, size,
-short name.
+"""Element types: torch dtype, number in the file format, size, short name.
 
 One table, from which every other form is derived. Relies on torch only for the dtype objects; knows
 nothing of tensors, operators or kernels. Sub-byte and quantised storage types have no torch dtype

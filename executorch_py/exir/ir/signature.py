@@ -1,4 +1,4 @@
-"""Keeping an ExportedProgram's signature and ranges in step with a graph that passes rewrote."""
+"""Signatures and ranges of an ExportedProgram, updated after passes rewrote its graph."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _renamed_target(old: ExportGraphSignature, spec: OutputSpec, inputs: list[No
 def with_written_parameters_as_buffers(signature: ExportGraphSignature) -> ExportGraphSignature:
     """The same signature, parameters that the model writes to declared as buffers.
 
-    A program keeps state in mutable buffers only; what a parameter is named and holds stays.
+    A program keeps state in mutable buffers only; a parameter keeps its name and value.
     """
     kind = OutputKind.PARAMETER_MUTATION
     written = {spec.target for spec in signature.output_specs if spec.kind is kind}

@@ -1,8 +1,8 @@
-"""Windows: which operators take one unbroken stretch of their input's bytes, and where it starts.
+"""Subviews: operators whose result is one contiguous part of their input's bytes, and its offset.
 
 A slice, selection, split or unbinding along the outermost dimension in memory (dimensions of size
-one do not count) reads bytes that already lie together, so its result needs no memory of its own.
-Relies on values for sizes, on specs for layouts; knows nothing of alignment, lifetimes or writes.
+one do not count) reads contiguous bytes, so its result needs no memory of its own. Relies on values
+for sizes, on specs for layouts; knows nothing of alignment, lifetimes or writes.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class Cut:
 
 
 def cut_of(node: fx.Node, part: int = 0) -> Cut | None:
-    """The part of its first argument that an operator takes (or, as a scatter, replaces); None if
-    that is no range known at export.
+    """The part of its first argument that an operator reads, or that a scatter replaces; None if it
+    is no range known at export.
     """
     reader = _READERS.get(op_key(node.target))
     source = node.args[0] if node.args else None
@@ -61,9 +61,9 @@ def cut_of(node: fx.Node, part: int = 0) -> Cut | None:
 
 
 def first_element(base: TensorSpec, cut: Cut, result: TensorSpec) -> int | None:
-    """How many elements of `base` lie before the cut; None if the result is not one stretch of it.
+    """Offset of the cut in elements of `base`; None if the result is not contiguous there.
 
-    The result must be laid out like the part of `base` that it is.
+    The result must have the layout of that part of `base`.
     """
     order = list(base.dim_order)
     outer = order[: order.index(cut.dim)]
@@ -103,7 +103,7 @@ def _dim(node: fx.Node, shape: Shape) -> int:
 
 
 def _position(value: Any, size: Any) -> int | None:
-    """An index as a distance from the start; None where that depends on the running program."""
+    """An index counted from the start; None if it is known at run time only."""
     if not isinstance(value, int):
         return None
     if value >= 0:

@@ -1,7 +1,7 @@
 """Symbolic sizes as numbers: the value seen in tracing, and the largest value possible.
 
-For passes and partitioners of users. The exporter's own bounds, which know data-dependent operators
-too, are those of passes/sym_shape_eval_pass.py.
+For passes and partitioners of users. The exporter uses the bounds of
+passes/lower/sym_shape_eval.py, which cover data-dependent operators.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def eval_expr(symint: Size) -> int | None:
 
 
 def eval_upper_bound(maybe_symint: Size) -> int:
-    """The largest value; where nothing bounds it, the one seen in tracing."""
+    """The largest value; without a bound, the one seen in tracing."""
     if isinstance(maybe_symint, int):
         return maybe_symint
     node: Any = maybe_symint.node
@@ -59,7 +59,7 @@ def eval_shape_upper_bound(shape: Iterable[Size]) -> list[int]:
 
 
 def collect_free_symbols(shape: Iterable[Size]) -> set[sympy.Symbol]:
-    """The symbols that sizes are made of."""
+    """The symbols that occur in sizes."""
     found: set[sympy.Symbol] = set()
     for size in shape:
         if isinstance(size, torch.SymInt):

@@ -1,4 +1,4 @@
-"""TensorLayout: dtype, sizes and dim order of a tensor that lives in a data file."""
+"""TensorLayout: dtype, sizes and dim order of a tensor in a data file."""
 
 from __future__ import annotations
 

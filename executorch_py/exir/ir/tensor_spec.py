@@ -1,7 +1,6 @@
-"""TensorSpec: what is known of one tensor value before it exists (type, shape, layout, where it
-will live).
+"""TensorSpec: dtype, shape, layout and planned memory of one tensor value.
 
-Lives in `node.meta["spec"]` from spec propagation to emission; the memory planner fills the `mem_*`
+It is in `node.meta["spec"]` from spec propagation to emission; the memory planner fills the `mem_*`
 fields. Identity matters: one spec object is one storage and one value of the emitted program, so
 specs compare and hash by identity. Knows nothing of graphs, passes or the byte format.
 """
@@ -55,10 +54,9 @@ def dim_order_from_stride(
 ) -> tuple[int, ...]:
     """Dimensions from outermost to innermost, by a stable sort of strides, largest first.
 
-    Dimensions of size one may carry strides that sort into an odd order; when the tensor is
-    row-major all the same, and the order found is not plain channels-last, row-major is what is
-    recorded. Symbolic strides are compared by their hints, which is what decided the layout when
-    the model was traced.
+    Strides of dimensions of size one may sort into an odd order. A row-major tensor is then
+    recorded as row-major, unless the order found is channels-last. Symbolic strides are compared by
+    their hints, which decided the layout when the model was traced.
     """
     keys = [_hint(s) for s in stride]
     order = tuple(sorted(range(len(keys)), key=lambda d: -keys[d]))

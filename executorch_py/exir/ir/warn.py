@@ -1,4 +1,4 @@
-"""Warnings that point at the line of the user's that called into this package."""
+"""Warnings that point at the user's line that called this package."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _NOT_THE_USERS = {"executorch_py", "torchao"}  # torchao's prepare and convert c
 
 
 def warn_caller(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warn at the call of the outermost function of this package, however deep the cause lies."""
+    """Warn at the call of the outermost function of this package on the stack."""
     frame = sys._getframe()
     level = outermost = 1
     while frame.f_back is not None:

@@ -1,4 +1,4 @@
-"""The memory planner, and the markers of memory in a graph under upstream's path.
+"""Memory planner, and the markers of memory in a graph under upstream's path.
 
 Specs become requests (lifetime.py), strategies place requests (greedy.py, best_fit.py, naive.py),
 planning.py chooses the best placement, and two verifiers prove it.

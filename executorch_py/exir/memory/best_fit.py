@@ -1,5 +1,4 @@
-"""Gap strategies: storages in some order, each at the smallest gap left between those alive with
-it.
+"""Gap strategies: each storage goes to the smallest gap between those alive at the same time.
 
 Unlike shared objects, gaps have no fixed borders, so large tensors split into many small ones and
 merge again. The orders differ in what they place first; which one wins depends on the model.

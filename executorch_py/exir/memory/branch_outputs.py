@@ -1,9 +1,9 @@
 """Results of `cond` computed in place: a branch writes its outputs straight into the result's
 storage.
 
-The branch's output gets the very spec of the result, so they are one value of the emitted program
-and no copy joins them. Done before lifetimes are computed. A branch that returns one of its inputs,
-a constant, a view, or the same tensor twice keeps its own storage, and the emitter copies.
+The branch's output gets the spec of the result, so both are one value of the emitted program, and
+no copy is needed. Done before lifetimes are computed. A branch that returns one of its inputs, a
+constant, a view, or the same tensor twice keeps its own storage, and the emitter copies.
 """
 
 from __future__ import annotations

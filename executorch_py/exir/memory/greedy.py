@@ -1,9 +1,8 @@
-"""The shared-object strategy: storages in decreasing size, each put into the first object that has
-room.
+"""The shared-object strategy: storages in decreasing size, each in the first object that has room.
 
 The order, ties included, and the choice of object are those of upstream's `greedy`, so that its
-plans can be reproduced byte for byte. An object is a stretch of the arena as large as its first
-occupant.
+plans can be reproduced byte for byte. An object is a contiguous part of the arena, as large as its
+first storage.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Lifetimes: between which instructions each tensor's memory is in use, control-flow bodies
+"""Lifetimes: the interval of instructions in which a tensor's memory is in use, control-flow bodies
 included.
 
-The graph and its bodies are laid on one timeline. Alternatives (the branches of `cond`) share a
-stretch of it, so they may share memory; operands and results of a control-flow node live through
-its whole stretch. A view keeps the storage of its base alive. Knows nothing of offsets.
+The graph and its bodies share one timeline. The branches of `cond` have the same interval, so they
+may share memory; operands and results of a control-flow node live through its whole interval. A
+view keeps the storage of its base alive. Knows nothing of offsets.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from executorch_py.exir.ir.tensor_spec import TensorSpec
 
 @dataclass
 class Lifetimes:
-    """First and last instruction of each storage, in order of first appearance, and when each
-    node runs.
+    """First and last instruction of each storage, in order of first appearance, and the time of
+    each node.
     """
 
     spans: dict[TensorSpec, list[int]] = field(default_factory=dict)

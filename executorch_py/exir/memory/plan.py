@@ -1,7 +1,7 @@
-"""Choosing a plan: several strategies are tried, the one that needs the fewest bytes wins.
+"""Choice of a plan: several strategies are tried, and the one that needs the fewest bytes wins.
 
-Upstream's greedy is among them, so the result is never larger than its plan. Stops early when a
-plan reaches the number of bytes alive at the busiest instruction, which nothing can beat.
+Upstream's greedy is among them, so the result is never larger than its plan. The search stops when
+a plan reaches the lower bound, the number of bytes alive at the busiest instruction.
 """
 
 from __future__ import annotations

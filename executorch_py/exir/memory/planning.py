@@ -1,4 +1,4 @@
-"""Memory planning under upstream's names: algorithms over specs, the suite that chooses, the
+"""Memory planning under upstream's names: algorithms over specs, the suite that chooses one, the
 Verifier.
 
 An algorithm is `(alignment, specs, graph_module, graph_signature, extra_padding) ->
@@ -197,9 +197,8 @@ def apply_algo(
 ) -> list[int]:
     """Plan a method with a suite; return the sizes of its memories, stored in `gm.meta` as well.
 
-    All memories are the
-    processor's: with `enable_non_cpu_memory_planning` a tensor of another device is an error,
-    without it such a tensor is planned like any other.
+    All memories are the CPU's. With `enable_non_cpu_memory_planning` a tensor of another device is
+    an error; without it such a tensor is planned like any other.
     """
     place_branch_outputs_in_results(graph_module)
     compute_lifetimes(graph_module, graph_signature)
@@ -264,7 +263,7 @@ def _roots(specs: Iterable[TensorSpec]) -> set[TensorSpec]:
 
 
 def _place_views(gm: fx.GraphModule) -> None:
-    """Views lie inside their bases; unplanned bases have unplanned views."""
+    """Place views inside their bases; unplanned bases have unplanned views."""
     for module in all_graph_modules(gm):
         for node in module.graph.nodes:
             for spec in node_specs(node):
@@ -291,7 +290,7 @@ def _tail_padding(gm: fx.GraphModule) -> int:
 def get_user_input_specs(
     gm: fx.GraphModule, signature: ExportGraphSignature | None = None
 ) -> set[TensorSpec]:
-    """Specs of the user's inputs; of all placeholders where no signature tells them apart."""
+    """Specs of the user's inputs; without a signature, of all placeholders."""
     names = None
     if signature is not None:
         names = {s.arg.name for s in signature.input_specs if s.kind is InputKind.USER_INPUT}
@@ -329,7 +328,7 @@ def update_all_tensors_lifetime(
 
 
 class Verifier:
-    """Upstream's face of the plan check: storage reuse, and whether inputs and outputs were
+    """The plan check under upstream's names: storage reuse, and whether inputs and outputs were
     planned.
     """
 
@@ -396,8 +395,8 @@ class Verifier:
         return verifier.pairs_sharing_memory()
 
     def verify_graph_input_output(self) -> None:
-        """Inputs and outputs are planned exactly when asked for; constants and shared ones
-        excepted.
+        """Check that inputs and outputs are planned exactly if enabled; constants and shared ones
+        are exempt.
         """
         inputs = get_user_input_specs(self.graph_module, self.graph_signature)
         outputs = get_graph_output_tensors(self.graph_module.graph.nodes)

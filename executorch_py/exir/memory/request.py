@@ -20,7 +20,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Layout:
-    """Offset of each request, in the order asked, and the bytes needed in all."""
+    """Offset of each request, in the order of the requests, and the bytes needed in all."""
 
     offsets: tuple[int, ...]
     total: int

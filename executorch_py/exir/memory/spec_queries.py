@@ -1,8 +1,7 @@
-"""Which tensors a list of nodes touches, and for how long: the questions that planning passes
-written for upstream ask.
+"""Tensor specs of a list of nodes, and their lifetimes, for planning passes written for upstream.
 
-Names, arguments and answers are upstream's; this package plans by `lifetime` instead, which also
-follows control-flow bodies. Relies on `node.meta["spec"]`; knows nothing of placing.
+Names, arguments and results are upstream's. The planner of this package uses `lifetime` instead,
+which also follows control-flow bodies. Relies on `node.meta["spec"]`; knows nothing of offsets.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ def filter_nodes(inputs: Iterable[Any]) -> list[fx.Node]:
 
 
 def get_node_tensor_specs(node: fx.Node) -> list[TensorSpec]:
-    """The tensor specs of a node's result, as a list; a view answers with those of its base."""
+    """The tensor specs of a node's result, as a list; for a view, those of its base."""
     base = node.args[0] if node.target is memory.view else node
     return list(node_specs(base)) if isinstance(base, fx.Node) else []
 
@@ -42,7 +41,7 @@ def get_node_tensor_specs(node: fx.Node) -> list[TensorSpec]:
 def get_graph_input_tensors(
     nodes: Iterable[fx.Node], graph_signature: ExportGraphSignature | None = None
 ) -> set[TensorSpec]:
-    """Specs of the placeholders; buffers that the method writes are none of them."""
+    """Specs of the placeholders, without buffers that the method writes."""
     mutable = mutable_placeholders(graph_signature)
     return {
         spec

@@ -1,4 +1,4 @@
-"""An independent check of a memory plan: no two tensors alive together overlap, all in bounds, all
+"""Independent check of a memory plan: no two tensors alive together overlap, all are in bounds and
 aligned.
 
 Written against the lowered graph alone. It derives for itself when storage is in use (per memory,
@@ -27,7 +27,7 @@ _Ints = npt.NDArray[np.int64]
 
 @dataclass
 class _Use:
-    """All that is known of one owned byte range."""
+    """One byte range that a storage owns: place, lifetime and owner."""
 
     spec: TensorSpec
     who: str

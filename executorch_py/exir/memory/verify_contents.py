@@ -1,11 +1,11 @@
-"""An independent check that tensors which share memory still hold what their readers expect.
+"""Independent check that tensors which share memory still hold the values that readers expect.
 
-The lowered graph is executed on paper: every byte of every memory remembers which result was
-written there last, every node knows which writes its value is made of, and each read compares the
-two. So a view that outlives a write to its base, parts placed over one another, a result written
-over an operand that the kernel still reads, or a tied lifetime cut short are found whatever pass
-or planner made them. Bodies of branches are run side by side, bodies of loops twice. Relies on the
-places in specs alone; shares no code with the passes that let tensors share memory.
+The lowered graph is simulated: every byte of every memory has a token of the last write to it,
+every value has the tokens of the writes that made it, and each read compares the two. This finds a
+view that is read after a write to its base, overlapping parts, a result written over an operand
+that the kernel still reads, and a lifetime that is too short, in the output of any pass or planner.
+Branches are simulated one after another from the same state, bodies of loops twice. Relies on the
+offsets in specs alone; shares no code with the passes that let tensors share memory.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _UNKNOWN = -1
 
 @dataclass
 class _Content:
-    """A value: where it lies, in cells of its memory, and which writes it is made of."""
+    """A value: its position in cells of its memory, and the tokens of the writes that made it."""
 
     space: _Space
     low: int
@@ -58,7 +58,9 @@ class ContentVerifier:
     """Checks one planned method; `check` raises InternalError naming reader, value and writer."""
 
     def __init__(self, gm: fx.GraphModule, written_back: dict[str, str] | None = None) -> None:
-        """`written_back` tells which output (by name) a buffer's placeholder holds in the end."""
+        """`written_back` maps a buffer's placeholder to the name of the output that it holds in the
+        end.
+        """
         self.gm = gm
         self.written_back = written_back or {}
         self.writers: list[str] = []
@@ -85,7 +87,7 @@ class ContentVerifier:
     # ---- memory
 
     def _lay_out(self) -> None:
-        """Cut every memory into cells at all places where some tensor begins or ends."""
+        """Cut every memory into cells at all offsets where some tensor begins or ends."""
         borders: dict[_Space, set[int]] = {}
         for node in _all_nodes(self.gm):
             for spec in _specs(node.meta.get("spec")):
@@ -175,7 +177,7 @@ class ContentVerifier:
         return _Content(space, low, base.tokens[low - base.low : high - base.low])
 
     def _concat(self, node: fx.Node) -> Any:
-        """Parts that lie one after another; together they must make up the whole."""
+        """Check that the parts are adjacent and together make up the whole."""
         whole = self._now(node.meta["spec"])
         expected, at = np.full(len(whole.tokens), _UNKNOWN - 1, np.int64), whole.low
         for part in node.args[0]:
@@ -189,7 +191,7 @@ class ContentVerifier:
         return joined
 
     def _patch(self, node: fx.Node) -> Any:
-        """A tensor of which a part was updated: the part's new contents, the rest as it was."""
+        """A tensor after an update of a part: the part has new contents, the rest is unchanged."""
         whole, part = (self.content.get(argument) for argument in node.all_input_nodes)
         if not isinstance(whole, _Content) or not isinstance(part, _Content):
             raise InternalError(f"{node.name} joins tensors that hold nothing")
@@ -240,7 +242,7 @@ class ContentVerifier:
             for argument in _nodes(given.get(name)):
                 spec = argument.meta["spec"]
                 made[id(spec)] = self._write(self._now(spec), node)
-                if id(spec) not in returned:  # whoever reads on reads the argument itself
+                if id(spec) not in returned:  # later readers read the argument itself
                     self.content[argument] = made[id(spec)]
         return _map_specs(
             lambda spec: made.get(id(spec)) or self._write(self._now(spec), node), result
@@ -249,7 +251,7 @@ class ContentVerifier:
     def _check_overlap(
         self, node: fx.Node, read: list[_Operand], written: Iterable[TensorSpec]
     ) -> None:
-        """A kernel may write over an operand only where it is known to bear it."""
+        """Check that a kernel writes over an operand only if the in-place rules allow it."""
         for spec in written:
             space, low, high = self._place(spec)
             for operand in read:
@@ -288,7 +290,7 @@ class ContentVerifier:
         return self._write_all(node.meta.get("spec"), node)
 
     def _enter(self, body: fx.GraphModule, node: fx.Node) -> None:
-        """Operands are bound where they are; slices are written by the loop."""
+        """Bind operands in their own memory; slices are written by the loop."""
         outside = {id(s) for s in _specs(node.meta.get("spec"))}
         bound: dict[int, Any] = {}
         for operand in node.all_input_nodes:
@@ -308,7 +310,7 @@ class ContentVerifier:
                 self.content[inner] = bound.get(id(spec)) or self._write(self._now(spec), inner)
 
     def _leave(self, body: fx.GraphModule, node: fx.Node, results: list[TensorSpec]) -> None:
-        """Results are copied one after another to where the operator's own lie."""
+        """Copy the body's results one after another to the results of the operator."""
         outputs = self._run(body)
         for i, (leaf, content) in enumerate(outputs):
             self._read(content, leaf, body.graph.output_node())

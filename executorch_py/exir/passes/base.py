@@ -2,7 +2,7 @@
 
 A pass is one class, one sentence, one rewrite in place. Its contract names the facts that it relies
 on, brings about and ends; all other facts stay as they were. `run` tells whether the program
-changed. checks.py tests both after every pass when it is asked to. Orders of passes are in
+changed. checks.py tests both after every pass if checks are enabled. Orders of passes are in
 to_edge/steps.py and pipeline.py; this module knows no particular pass.
 """
 
@@ -21,12 +21,12 @@ from torch.fx.passes.infra.pass_base import PassBase, PassResult
 
 from executorch_py.exir.ir.graph_modules import graph_modules
 
-# Meta that an inserted node inherits from the node that it serves.
+# Meta that an inserted node inherits from the node for which it is inserted.
 _INHERITED_META = ("stack_trace", "nn_module_stack", "source_fn_stack", "from_node", "torch_fn")
 
 
 class Fact(Enum):
-    """A rule that every node of a program keeps; checks.py has the test of each."""
+    """A rule that holds for every node of a program; checks.py has the test of each."""
 
     ATEN = "operators are torch's"
     NO_VIEWS = "no operator returns a view of its operand"
@@ -70,7 +70,7 @@ class Pass(ABC):
 
     @abstractmethod
     def run(self, program: ExportedProgram) -> bool:
-        """Rewrite the program; True exactly if it is another one afterwards."""
+        """Rewrite the program; True exactly if it changed."""
 
 
 class GraphPass(PassBase, Pass):
@@ -91,7 +91,7 @@ class GraphPass(PassBase, Pass):
         return self.apply(program.graph_module)
 
     def call(self, graph_module: GraphModule) -> PassResult:
-        """Rewrite as torch.fx asks for it, generated code included."""
+        """Rewrite through the interface of torch.fx, generated code included."""
         modified = self.apply(graph_module)
         if modified:
             for module in graph_modules(graph_module):
@@ -121,7 +121,7 @@ class FxPass(Pass):
 
 
 class IfChanged(Pass):
-    """Further passes run after a pass, or several, of which one changed the program."""
+    """A pass, or several, and further passes that run if one of these changed the program."""
 
     def __init__(self, *first: Pass, then: tuple[Pass, ...] = ()) -> None:
         self.first, self.then = first, then
@@ -146,7 +146,7 @@ def operator_calls(gm: GraphModule) -> list[Node]:
 
 
 def inherit_meta(node: Node, source: Node) -> None:
-    """Give an inserted node the origin (source lines, modules) of the node it serves."""
+    """Copy the origin (source lines, modules) of a node to one that is inserted for it."""
     for key in _INHERITED_META:
         if key in source.meta:
             node.meta[key] = source.meta[key]

@@ -2,7 +2,7 @@
 
 A snapshot of the program is one line of text for each node, constant and entry of the signature.
 `run` must return True exactly if these lines changed. Facts are tests of every node. Checks may
-take as long as the passes; runner.py makes them where they are asked for.
+take as long as the passes; runner.py runs them if they are enabled.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def run_checked(passes: Sequence[Pass], program: ExportedProgram, given: Facts) 
 
 
 def check_truth(name: str, modified: bool, before: list[str], after: list[str]) -> None:
-    """Refuse an answer that the snapshots contradict."""
+    """Refuse a value of `modified` that the snapshots contradict."""
     if modified and before == after:
         raise InternalError(f"{name} returned True, but left the program as it was")
     if not modified and before != after:

@@ -64,12 +64,12 @@ from executorch_py.exir.passes.simplify.simplify_softmax_guards import SimplifyS
 from executorch_py.exir.passes.to_edge.lift_constants import LiftConstants
 from executorch_py.exir.passes.to_edge.steps import ATEN_TO_EDGE
 
-# An edge program, and what the user's passes made of it.
+# Facts of an edge program, also after the user's passes.
 GIVEN = facts(Fact.FUNCTIONAL)
 
 
 def _choose_file(c: Settings) -> Any:
-    """The user's choice of a data file for each constant; None for one file of all."""
+    """The user's function that names the data file of a constant; None for one file of all."""
     return c.external_constants if callable(c.external_constants) else None
 
 

@@ -1,6 +1,6 @@
 """Pipeline runner: a pipeline is a list of steps, each of which makes a pass from the settings.
 
-Checks (checks.py) are asked for by `checked_pipeline()`, for the code inside, or by the environment
+Checks (checks.py) are enabled by `checked_pipeline()`, for the code inside, or by the environment
 variable EXECUTORCH_PY_CHECK_PASSES=1, for the process. The error then names the pass that broke its
 contract. The choice is made once per program; without checks the passes run and nothing else.
 """
@@ -45,7 +45,7 @@ def wanted_passes(steps: Iterable[Step], settings: Settings) -> list[Pass]:
 def run_pipeline(
     steps: Iterable[Step], program: ExportedProgram, settings: Settings, given: Facts
 ) -> None:
-    """Run the steps that the settings want on a program of which the facts `given` hold."""
+    """Run the steps that the settings enable on a program of which the facts `given` hold."""
     passes = wanted_passes(steps, settings)
     if not is_checked():
         run_unchecked(passes, program)

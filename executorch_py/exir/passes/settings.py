@@ -1,7 +1,7 @@
-"""Questions that passes ask of ExecutorchBackendConfig: which memory is planned, and how.
+"""Queries of ExecutorchBackendConfig for passes: which memory is planned, and how.
 
-A pass may share memory only where it is sure that the plan will hold. The memory planner is the
-user's choice, and one that is not known promises nothing.
+A pass may share memory only if the plan is sure to hold. The user chooses the memory planner, and
+an unknown planner guarantees nothing.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def _plans(config: Config, option: str) -> bool:
 
 
 def planner_alignment(config: Config) -> int:
-    """Bytes at whose multiples planned tensors start."""
+    """Alignment of planned tensors in bytes."""
     return int(getattr(config.memory_planning_pass, "alignment", ALIGNMENT))
 
 

@@ -1,4 +1,4 @@
-"""The stages of an export and what each returns: to_edge, lowering, managers, configurations.
+"""Stages of an export and their results: to_edge, lowering, managers, configurations.
 
 Names are resolved on first use, so that a part of this package can be imported by the passes.
 """

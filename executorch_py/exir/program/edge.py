@@ -2,7 +2,7 @@
 
 Decompose, run the pipeline of passes/to_edge/steps.py on the result, and wrap it as a program whose
 verifier is the edge dialect's. The caller's program is never touched: decomposition copies it.
-Partitioning is lower.py's business.
+lower.py partitions programs.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Programs: TypeAlias = ExportedProgram | dict[str, ExportedProgram]
 
 
 def _own_tables(program: ExportedProgram) -> ExportedProgram:
-    """The same program with dictionaries and signature that may be changed."""
+    """The program with dictionaries and a signature of its own, which may be changed."""
     own = copy.copy(program)
     own._state_dict = dict(program.state_dict)
     own._constants = dict(program.constants)

@@ -1,8 +1,8 @@
 """to_executorch: edge programs become a planned, emitted and serialised program.
 
-Runs the pipeline of passes/pipeline.py on copies, so the edge programs stay as they were
-and a second call gives the same bytes. Emission and byte formats are emit/ and serialize/; running
-the result is the runtime's part; `run` and `verify` reach for it through upper_floors.py.
+Runs the pipeline of passes/pipeline.py on copies, so the edge programs stay as they were and a
+second call gives the same bytes. Emission and byte formats are emit/ and serialize/; `run` and
+`verify` use the runtime through upper_floors.py.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def lower_method(program: ExportedProgram, config: ExecutorchBackendConfig) -> E
 
 
 def plan_memory(program: ExportedProgram, planner: Any) -> None:
-    """Plan a lowered method with a planning pass of ours or of the user's."""
+    """Plan a lowered method with a planning pass of this package or of the user."""
     if hasattr(planner, "run"):
         result = planner.run(program.graph_module, program.graph_signature)
     else:
@@ -195,7 +195,7 @@ class ExecutorchProgramManager:
         return summary_of_programs(self._execution_programs)
 
     def get_etrecord(self) -> Any:
-        """The record for tools; RuntimeError unless `generate_etrecord=True` was asked for."""
+        """The record for tools; RuntimeError without `generate_etrecord=True`."""
         if self._etrecord is None:
             raise RuntimeError(
                 "expected a program lowered with generate_etrecord=True, an argument of to_edge "

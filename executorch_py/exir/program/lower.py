@@ -1,7 +1,7 @@
 """to_edge_transform_and_lower: convert, transform and partition in one call.
 
-Unlike to_edge followed by to_backend, partitioners are asked first which operators must survive
-decomposition (keep_ops.py). The caller's programs and configuration are never touched.
+Unlike to_edge followed by to_backend, partitioners first name the operators that must not be
+decomposed (keep_ops.py). The caller's programs and configuration are never touched.
 """
 
 from __future__ import annotations
@@ -122,7 +122,8 @@ def to_edge_transform_and_lower(
     compile_config: EdgeCompileConfig | None = None,
     generate_etrecord: bool = False,
 ) -> EdgeProgramManager:
-    """Convert programs to the edge dialect, run passes over them, and lower what partitioners take.
+    """Convert programs to the edge dialect, run passes over them, and lower the nodes that
+    partitioners select.
 
     `transform_passes` is a list, a pass manager, or a dict of lists by method; `partitioner` a
     list for every method or a dict of lists by method.

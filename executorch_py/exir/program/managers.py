@@ -113,7 +113,9 @@ class EdgeProgramManager:
         return self._successor(programs, config)
 
     def to_backend(self, partitioner: Partitioner | dict[str, Partitioner]) -> EdgeProgramManager:
-        """A manager with the parts that the partitioner picks lowered to its backends."""
+        """A manager whose programs have the nodes that the partitioner selects lowered to its
+        backends.
+        """
         from executorch_py.exir.backend.backend_api import (
             MethodProgramsPartitionerSpec,
             to_backend,
@@ -127,7 +129,7 @@ class EdgeProgramManager:
         _check_methods("to_backend", chosen, self._edge_programs)
         copies = {name: copy_program(ep) for name, ep in self._edge_programs.items()}
         programs = to_backend(MethodProgramsPartitionerSpec(copies, chosen))
-        # A backend may leave operators that only it understands around its delegates.
+        # A backend may leave operators of its own around its delegates.
         return self._successor(programs, self._unchecked_config())
 
     def to_executorch(
@@ -139,7 +141,7 @@ class EdgeProgramManager:
         return lower_to_executorch(self, config)
 
     def delegation_summary(self) -> DelegationSummary:
-        """A summary of nodes that delegates took and left, with reasons: print or read it."""
+        """A summary of the nodes inside and outside delegates, with reasons: print or read it."""
         from executorch_py.exir.backend.delegation_summary import summary_of_programs
 
         return summary_of_programs(self._edge_programs)

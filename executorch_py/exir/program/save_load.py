@@ -46,7 +46,7 @@ _NAMESPACE = "executorch_stand_in"
 
 
 class _StandIn(EdgeOpOverload):
-    """Stands for thing `index` of a table: a lowered module to call, or a constant to read."""
+    """Stand-in for entry `index` of a table: a lowered module to call, or a constant to read."""
 
     def __init__(self, table: str, index: int, kinds: str, returns: str) -> None:
         arguments = ", ".join(f"{_ARGUMENT[kind]} a{i}" for i, kind in enumerate(kinds))
@@ -138,7 +138,7 @@ def _stand_in_handler() -> Any:
 
 @lru_cache(maxsize=1)
 def _register() -> int:
-    """Teach torch's serialiser our operators, once per process; returns how many kinds."""
+    """Register our operators with torch's serialiser, once; returns the number of kinds."""
     from torch._export.serde.serialize import register_extension
 
     # Operators that a saved program may name must exist before it is read.
@@ -244,7 +244,7 @@ def _attach_constants(ep: ExportedProgram, constants: list[torch.Tensor]) -> Non
 
 
 def _take_place(old: Node, new: Node) -> None:
-    """Let `new` be read instead of `old`, under its name."""
+    """Replace `old` by `new`, under its name."""
     name = old.name
     old.replace_all_uses_with(new)
     old._rename(f"{name}_replaced")
@@ -345,7 +345,7 @@ def load(
         extra_files.update({k: v for k, v in files.items() if k not in _OWN_FILES})
     if not files[_HANDLES]:
         return ep
-    # Torch names every result of an operator; those that nothing reads go away again.
+    # Torch adds a node for every result of an operator; unread ones are removed.
     for gm in graph_modules(ep.graph_module):
         gm.graph.eliminate_dead_code()
     _attach_constants(ep, _decode_tensors(files[_CONSTANTS]))

@@ -1,7 +1,7 @@
 """A lowered module as plain data (for JSON) and back: payload, compile specs, named data, origin.
 
-The program the module was lowered from is given and returned as bytes; who reads those is
-save_load.py's business.
+The program that the module was lowered from is passed and returned as bytes; save_load.py reads and
+writes these.
 """
 
 from __future__ import annotations

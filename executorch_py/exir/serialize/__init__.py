@@ -1,7 +1,7 @@
-"""From the file format's tables to bytes and back: .pte programs and .ptd data files.
+"""Serialization of the file format's tables to bytes and back: .pte programs and .ptd data files.
 
-Our own small flatbuffer writer and reader; no flatbuffers package, no compiler, no JSON on the
-way.
+The flatbuffer writer and reader are part of this package; no flatbuffers package, compiler or JSON
+is needed.
 """
 
 from executorch_py.exir.serialize.cord import Cord, StoredTensor

@@ -1,8 +1,7 @@
 """Bytes in pieces: a `Cord` is what a file will contain, held as references instead of one copy.
 
-`StoredTensor` lets the storage of a weight be such a piece. It is not copied, so it remembers a
-checksum and refuses to be written once the weight has been changed behind the program's back. Knows
-nothing of file formats.
+`StoredTensor` makes the storage of a weight such a piece. It is not copied, so it keeps a checksum,
+and refuses to be written after the weight was changed. Knows nothing of file formats.
 """
 
 from __future__ import annotations
@@ -26,8 +25,8 @@ _SAMPLE_BYTES = 64
 class StoredTensor:
     """The bytes of a tensor without gaps, by reference, in the order of memory or `dim_order`.
 
-    Bytes whose `dim_order` is not the order of memory (a transposed weight) are arranged each time
-    they are asked for, and never kept. Equal and hashed by content.
+    Bytes whose `dim_order` is not the order of memory (a transposed weight) are rearranged at each
+    use, and never kept. Equal and hashed by content.
     """
 
     def __init__(
@@ -118,7 +117,7 @@ class Cord:
         elif isinstance(data, (bytes, bytearray, memoryview, StoredTensor)):
             self._pieces.append(data)
         else:
-            raise TypeError(f"a Cord takes bytes or Cords, not {type(data).__name__}")
+            raise TypeError(f"Cord: expected bytes or a Cord, got {type(data).__name__}")
         self._size += len(data)
 
     def pad_to(self, alignment: int) -> None:

@@ -8,7 +8,7 @@ from executorch_py.exir.serialize.ptd import DataPayload
 
 
 class DataSerializer(ABC):
-    """A form of data file: payload to bytes and back."""
+    """A format of data files: payload to bytes and back."""
 
     @abstractmethod
     def serialize(self, data: DataPayload) -> Cord:

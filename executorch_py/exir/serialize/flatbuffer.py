@@ -84,7 +84,7 @@ Kind = Scalar | Text | Blob | Numbers | Table | Tables | Union
 
 @dataclass(frozen=True)
 class Field:
-    """One field: its name in the dataclass, what it is, and what an absent one reads as."""
+    """One field: its name in the dataclass, its kind, and the value of an absent one."""
 
     name: str
     kind: Kind
@@ -108,7 +108,7 @@ def _slot_rows(fields: tuple[Field, ...]) -> list[tuple[int, Field]]:
 
 @dataclass(frozen=True)
 class _Shape:
-    """The bytes of one table for one set of present fields, shared by all tables alike."""
+    """The layout of a table for one set of present fields, shared by all tables with this set."""
 
     vtable: bytes
     packer: struct.Struct
@@ -163,8 +163,8 @@ class Writer:
         struct.pack_into("<I", self.head, 0, offset)
         if self.position > MAX_BYTES:
             raise FlatbufferError(
-                f"the program takes {self.position} bytes without its segments, at most "
-                f"{MAX_BYTES} fit; make segments of the payloads (extract_delegate_segments=True)"
+                f"the program without its segments: expected at most {MAX_BYTES} bytes, got "
+                f"{self.position}; make segments of payloads (extract_delegate_segments=True)"
             )
         return [*self._chunks, self._tail]
 
@@ -285,14 +285,14 @@ class Reader:
         """The root object of the buffer, whose identifier must be the one given."""
         found = bytes(self._data[4:8])
         if found != identifier:
-            raise FlatbufferError(f"file identifier is {found!r}, needs {identifier!r}")
+            raise FlatbufferError(f"file identifier: expected {identifier!r}, got {found!r}")
         return self._table(cls, self._number("I", 0), 0)
 
     def _number(self, code: str, position: int) -> Any:
         size = struct.calcsize("<" + code)
         if position < 0 or position + size > len(self._data):
             raise FlatbufferError(
-                f"{size} bytes wanted at {position}, the buffer has {len(self._data)}"
+                f"expected {size} bytes at {position}, got a buffer of {len(self._data)} bytes"
             )
         return struct.unpack_from("<" + code, self._data, position)[0]
 
@@ -340,7 +340,7 @@ class Reader:
         assert isinstance(field.kind, Union)
         code = self._number("B", code_at) if code_at else 0
         if not 1 <= code <= len(field.kind.classes):
-            raise FlatbufferError(f"{field.name}: type code {code} is not known")
+            raise FlatbufferError(f"{field.name}: unknown type code {code}")
         cls = field.kind.classes[code - 1]
         if value_at:
             return self._table(cls, self._follow(value_at), depth + 1)

@@ -30,7 +30,7 @@ class ExtendedHeader:
     OLD_LENGTH = 24
 
     def to_bytes(self) -> bytes:
-        """The header as it lies in the file."""
+        """The header in bytes."""
         sizes = (self.program_size, self.segment_base_offset, self.segment_data_size)
         return struct.pack("<4sI3Q", self.MAGIC, self.LENGTH, *sizes)
 
@@ -44,18 +44,18 @@ class ExtendedHeader:
         if magic != cls.MAGIC:
             return None
         if length < cls.OLD_LENGTH:
-            raise ValueError(f"extended header is {length} bytes long, needs {cls.OLD_LENGTH}")
+            raise ValueError(f"extended header: expected {cls.OLD_LENGTH} bytes, got {length}")
         if program_size > len(data) or base > len(data):
             raise ValueError(
-                f"extended header wants {program_size} program bytes and segments at {base}, "
-                f"the file has {len(data)} bytes"
+                f"extended header: expected a file with {program_size} program bytes and "
+                f"segments at {base}, got {len(data)} bytes"
             )
         return cls(program_size, base, size if length >= cls.LENGTH else 0)
 
 
 @dataclass(frozen=True)
 class FlatTensorHeader:
-    """Header of a .ptd file. The offset counts the room of this header, not where data begins."""
+    """Header of a .ptd file. `flatbuffer_offset` includes the room of this header."""
 
     flatbuffer_offset: int
     flatbuffer_size: int
@@ -67,7 +67,7 @@ class FlatTensorHeader:
     ROOM = 48
 
     def to_bytes(self) -> bytes:
-        """The header as it lies in the file."""
+        """The header in bytes."""
         sizes = (
             self.flatbuffer_offset,
             self.flatbuffer_size,
@@ -77,7 +77,7 @@ class FlatTensorHeader:
         return struct.pack("<4sI4Q8x", self.MAGIC, self.LENGTH, *sizes)
 
     def is_valid(self) -> bool:
-        """Whether the offsets can be those of a file."""
+        """Whether the offsets are valid in a file."""
         return self.flatbuffer_size > 0 and (
             self.segment_data_size == 0 or self.segment_base_offset >= self.flatbuffer_offset
         )
@@ -91,11 +91,12 @@ class FlatTensorHeader:
     def from_file(cls, data: bytes | memoryview) -> FlatTensorHeader:
         """The header of a file; ValueError when it is absent or damaged."""
         if len(data) < HEADER_OFFSET + cls.LENGTH:
-            raise ValueError(f"a data file has at least 48 bytes, this one has {len(data)}")
+            raise ValueError(f"data file: expected at least 48 bytes, got {len(data)}")
         magic, length, *sizes = struct.unpack_from("<4sI4Q", data, HEADER_OFFSET)
         if magic != cls.MAGIC or length < cls.LENGTH:
             raise ValueError(
-                f"data file header is {magic!r} of {length} bytes, needs {cls.MAGIC!r}"
+                f"data file header: expected {cls.MAGIC!r} of {cls.LENGTH} bytes or more, "
+                f"got {magic!r} of {length}"
             )
         header = cls(*sizes)
         if header.flatbuffer_offset + header.flatbuffer_size > len(data):

@@ -57,18 +57,18 @@ class NamedDataStore:
         """Add bytes or a dense tensor under `key`, to the program or to the file `external_tag`."""
         alignment = 1 if alignment is None else alignment
         if alignment <= 0:
-            raise ValueError(f"named data '{key}': alignment is {alignment}, needs 1 or more")
+            raise ValueError(f"named data '{key}': expected alignment 1 or more, got {alignment}")
         if isinstance(data, torch.Tensor):
             found = TensorLayout.from_tensor(data)
             if tensor_layout is not None and tensor_layout != found:
                 raise ValueError(
-                    f"named data '{key}' has layout {found}, given was {tensor_layout}"
+                    f"named data '{key}': expected the tensor's layout {found}, got {tensor_layout}"
                 )
             tensor_layout = found
             data = StoredTensor(data, key)
         elif not isinstance(data, (bytes, StoredTensor)):
             raise TypeError(
-                f"named data '{key}' must be bytes or a tensor, not {type(data).__name__}"
+                f"named data '{key}': expected bytes or a tensor, got {type(data).__name__}"
             )
         index = self._index_of(key, data)
         target = self.pte_data

@@ -1,4 +1,4 @@
-"""Zeros between the parts of a file."""
+"""Padding: zeros between the parts of a file."""
 
 from executorch_py.exir.serialize.header import align_up
 
@@ -14,7 +14,7 @@ def aligned_size(input_size: int, alignment: int) -> int:
 
 
 def pad_to(data: bytes, length: int) -> bytes:
-    """The data with zeros behind it, `length` bytes in all."""
+    """The data followed by zeros, `length` bytes in all."""
     if len(data) > length:
         raise ValueError(f"{len(data)} bytes cannot be padded to {length}")
     return data.ljust(length, b"\0")

@@ -115,7 +115,7 @@ def deserialize_data_file(data: bytes) -> DataPayload:
     end = header.flatbuffer_offset + header.flatbuffer_size
     root: FlatTensor = Reader(LAYOUTS, view[:end]).root(FlatTensor, IDENTIFIER)
     if root.version != 0:
-        raise ValueError(f"data file has version {root.version}, 0 is known")
+        raise ValueError(f"data file: expected version 0, got {root.version}")
     segments = cut_segments(root.segments, view[header.segment_base_offset :])
     for entry in root.named_data:
         if entry.segment_index >= len(segments):

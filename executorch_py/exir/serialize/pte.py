@@ -1,5 +1,4 @@
-"""A program as a .pte file and back: what becomes a segment, in which order, and the head of the
-file.
+"""Programs as .pte files and back: segments, their order, and the head of the file.
 
 Segment order: constants (always), initial state of mutable buffers, delegate payloads, named
 data. Relies on the flatbuffer writer and the format's tables; knows nothing of graphs or torch
@@ -39,12 +38,12 @@ from executorch_py.exir.serialize.tables import (
     program_layouts,
 )
 
-SMALLEST_FILE = 64  # readers look for a header in the first 64 bytes and refuse shorter files
+SMALLEST_FILE = 64  # readers expect a header in the first 64 bytes and refuse shorter files
 
 
 @dataclass
 class PTEFile:
-    """All that goes into one .pte file. Constants and payloads are still inside the program."""
+    """Contents of one .pte file. Constants and payloads are still inside the program."""
 
     program: Program
     mutable_data: list[Buffer] | None = None
@@ -120,7 +119,7 @@ def _move_mutable_data(
 
 
 def _move_delegates(program: Program, segments: SegmentList) -> Program:
-    """Payloads become segments; empty ones stay inline, where they take no room."""
+    """Make segments of payloads; empty ones stay inline."""
     inline: list[BackendDelegateInlineData] = []
     moved: dict[int, BackendDelegateDataReference] = {}
 

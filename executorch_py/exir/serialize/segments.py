@@ -1,6 +1,6 @@
 """Segments: large byte ranges behind the flatbuffer, each aligned, addressed from a common base.
 
-Laying them out is all this does; which bytes become segments is decided in program.py and ptd.py.
+Only their layout is here; pte.py and ptd.py choose the bytes of segments.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class SegmentList:
 
     def __init__(self, alignment: int) -> None:
         if alignment <= 0 or alignment & (alignment - 1):
-            raise ValueError(f"segment_alignment is {alignment}, needs a power of two")
+            raise ValueError(f"segment_alignment: expected a power of two, got {alignment}")
         self._alignment = alignment
         self.table: list[DataSegment] = []
         self.data = Cord()

@@ -1,8 +1,8 @@
 """The program format's tables, slot by slot, for the flatbuffer writer and reader.
 
 One row per field in slot order; a test holds the rows against the dataclasses of exir/schema.py.
-The meaning of each field is documented there. `absent` is what a reader puts in place of a field
-that the file leaves out.
+The meaning of each field is documented there. `absent` is the value of a field that the file leaves
+out.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Argument values that our kernels refuse although operator, dtypes and rank are right.
 
-The kernels check these at run time too (files come from elsewhere); an exporter knows the values
-already and says so with the source line. One rule per operator, as a table: it sees the call's
-arguments by the schema's names and returns what is wrong, with what to do, or "". Values that are
-computed by the program are not seen: a rule treats them as fitting.
+The kernels check these at run time too (files come from elsewhere); the exporter knows the values
+already and reports them with the source line. One rule per operator, as a table: it gets the call's
+arguments by the schema's names and returns a problem with a remedy, or "". Values that the program
+computes are unknown: a rule accepts them.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _TRAINING_OPERATORS = frozenset(
         "aten::_batch_norm_with_update_functional",
     }
 )
-# Element types that kernels which add into chosen places can add (csrc/kernels/lib/accumulate.c).
+# Element types that kernels with an accumulating scatter support (csrc/kernels/lib/accumulate.c).
 _ADDABLE = ("u8", "i8", "i16", "i32", "i64", "f16", "f32", "f64", "c64", "c128", "b8", "bf16")
 
 Arguments = Mapping[str, Any]
 
 
 def training_only(op: Any) -> str:
-    """Why an operator has no place in an inference program, with what to do; "" if it has."""
+    """Reason why an operator is for training only, with a remedy; "" if it is not."""
     if isinstance(op, OpOverload) and op._schema.name in _TRAINING_OPERATORS:
         return f"it normalises with the statistics of each batch, as in training: {EVAL_MODE}"
     return ""
@@ -81,7 +81,7 @@ def _batch_norm_without_statistics(given: Arguments) -> str:
 
 
 def _accumulates(name: str) -> Callable[[Arguments], str]:
-    """Adding to `name` in place: only if `accumulate` is set, where the operator has that."""
+    """Rule for adding to `name` in place: only if `accumulate` is set, if the operator has it."""
 
     def rule(given: Arguments) -> str:
         spec = given.get(name)

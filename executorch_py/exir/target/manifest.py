@@ -1,9 +1,9 @@
 """check_against_kernels: a program that its runtime could not load or run is refused at export.
 
-Every operator call of the lowered graphs is held against the kernels of the target: does the
-operator exist, does it take these dtypes, this rank, and (for ours) these argument values. All
-offenders are reported together, each with its node, the user's source line, and what can be done.
-Our kernels are described by the built extension itself, upstream's by a table.
+Every operator call of the lowered graphs is compared with the kernels of the target: the operator,
+its dtypes, its rank and, for our kernels, its argument values. All calls without a kernel are
+reported together, each with its node, the user's source line, and a remedy. Our kernels are
+described by the built extension itself, upstream's by a table.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class Offence:
     method: str
     node: str
     where: str
-    is_missing: bool = False  # as a whole, not for a dtype, a rank or an argument
-    n_args: int = 0  # entries of a call, for who writes the kernel
+    is_missing: bool = False  # no kernel at all, whatever dtype, rank or argument
+    n_args: int = 0  # entries of a call, for the author of a kernel
 
     @property
     def headline(self) -> str:
@@ -85,7 +85,7 @@ class MissingKernelError(ExportError):
 
 
 def _recipe(target: str, offences: list[Offence]) -> str:
-    """How to bring kernels for operators that are missing as a whole, where that can be done."""
+    """Advice on adding kernels for operators that have none, if that is possible."""
     missing = {o.operator: o for o in offences if o.is_missing}
     if target == UPSTREAM_TARGET or not missing:
         return ""
@@ -95,7 +95,7 @@ def _recipe(target: str, offences: list[Offence]) -> str:
 
 
 def _first(places: list[str], limit: int = 3) -> list[str]:
-    """The first few places, and how many more there are."""
+    """The first few places, and the number of the others."""
     more = len(places) - limit
     return places if more <= 0 else [*places[:limit], f"and {more} more"]
 

@@ -1,9 +1,8 @@
-"""Kernels that upstream's release 1.5.1 registers, with the dtypes each takes: what a file for it
-may use.
+"""Kernels that upstream's release 1.5.1 registers, and the dtypes that each accepts.
 
-The names are what its registry lists at import, after its quantised and language-model libraries
-were loaded too. Dtype classes: `I` integers, `R` integers and f32, f64; `F` f32 and f64; `h` f16
-and bf16; `b` bool; `c` complex; `l` i64; `*` any.
+Its registry lists these names after its quantised and language-model libraries were loaded. Dtype
+classes: `I` integers, `R` integers and f32, f64; `F` f32 and f64; `h` f16 and bf16; `b` bool; `c`
+complex; `l` i64; `*` any.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _CLASSES: dict[str, tuple[str, ...]] = {
     "l": ("i64",),
 }
 _MAX_RANK = 16
-# Kernels that take fewer dimensions than tensors may have.
+# Limits of kernels that accept fewer dimensions than tensors may have.
 _RANK_LIMITS = {"aten::convolution.out": 4}
 
 # (dtypes of inputs, dtypes of outputs) -> operators, without "aten::".

@@ -1,1 +1,1 @@
-"""Ready-made ways to group nodes into partitions."""
+"""Partitioners that upstream's scripts use, and functions that group nodes into partitions."""

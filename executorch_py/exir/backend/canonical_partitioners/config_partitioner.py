@@ -1,5 +1,5 @@
-"""A partitioner made of configs: one per operator, each saying what it accepts and what goes with
-it.
+"""ConfigerationBasedPartitioner: partitioning by configs, one per operator. A config names the
+nodes that it accepts and the nodes that are lowered with them.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class PartitionerConfig(ABC):
 
     @abstractmethod
     def check_constraints(self, node: fx.Node, ep: ExportedProgram) -> bool:
-        """Whether the backend takes this node."""
+        """Whether the backend accepts this node."""
 
     @abstractmethod
     def get_original_aten(self) -> torch._ops.OpOverload | None:
@@ -59,7 +59,7 @@ def _target_name(node: fx.Node) -> str:
 
 
 class ConfigerationBasedPartitioner(Partitioner):
-    """Tags what its configs accept; overlapping sets of nodes become one partition."""
+    """Tags the nodes that its configs accept; overlapping sets of nodes become one partition."""
 
     def __init__(
         self, delegation_spec: DelegationSpec, partitioner_configs: Iterable[PartitionerConfig]
@@ -93,7 +93,7 @@ class ConfigerationBasedPartitioner(Partitioner):
         return [op for op in kept if op is not None], accepts
 
     def get_matched_nodes_from_configs(self, ep: ExportedProgram) -> list[list[fx.Node]]:
-        """Accepted nodes with what goes with them; sets that overlap are joined."""
+        """Sets of accepted nodes and of those lowered with them; overlapping sets are merged."""
         group_of: dict[fx.Node, list[fx.Node]] = {}
         for node in ep.graph_module.graph.nodes:
             config = self.target_partitioner_configs.get(_target_name(node))
@@ -105,7 +105,7 @@ class ConfigerationBasedPartitioner(Partitioner):
             for member in config.get_partition(node, ep):
                 known = group_of.get(member)
                 if known is not None and is_constant_data(ep, member):
-                    continue  # constants are copied to each partition, they join nothing
+                    continue  # constants are copied to each partition and merge none
                 if known is None:
                     known = group_of[member] = [member]
                 if known is joined:

@@ -1,7 +1,7 @@
 """Gives each partition its own copy of nodes that a partitioner marked as cheap to compute twice.
 
-Partitioners only tag; a conversion of weights or a size that several partitions read would bind
-them to each other. Knows tags, no backend.
+Partitioners only tag; a conversion of weights or a size that several partitions read would tie them
+together. Knows tags, no backend.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Collection
 
 from torch import fx
 
-# Set in a node's meta by a partitioner that lets it be copied: for each other partition that reads
-# it, or also for what is outside of all.
+# Key of node.meta by which a partitioner allows copies of a node: one for each other partition that
+# reads it, or also one for readers outside of all partitions.
 COPIES = "delegation_copies"
 FOR_PARTITIONS, FOR_ALL = "partitions", "all"
 

@@ -1,8 +1,8 @@
 """Merges supported nodes, and groups that must stay together, into as few partitions as possible.
 
-Two parts may merge if no path leads from one to the other through a third part, because the
-merged part would then wait for itself. Reachability is kept as bit sets over the parts, so it
-costs few operations.
+Two parts may merge if no path leads from one to the other through a third part, because the merged
+part would then depend on itself. Reachability is kept as bit sets over the parts, so it costs few
+operations.
 """
 
 from __future__ import annotations

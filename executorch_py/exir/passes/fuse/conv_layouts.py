@@ -1,4 +1,4 @@
-"""ConvLayouts: regions of convolutions compute with channels-last images.
+"""ConvLayouts: layout assignment; regions of convolutions compute with channels-last images.
 
 Convolutions of this project are faster in that layout, and give the same bits. A region is a set of
 convolutions connected by operators that accept both layouts. Images are copied where they enter and
@@ -28,8 +28,8 @@ from executorch_py.exir.ir.op_traits import is_getitem, op_key
 from executorch_py.exir.passes.base import Contract, Fact, Pass, facts
 
 _CHANNELS_LAST = [0, 2, 3, 1]
-# A region pays from this many convolutions on, if copied elements are at most this part of the
-# elements that convolutions compute, and this part of the multiply-adds makes many channels.
+# Limits of a region that is converted: number of convolutions, copied elements per element that
+# convolutions compute, and the part of multiply-adds that computes many channels.
 _MIN_CONVOLUTIONS = 4
 _MAX_COPIED = 0.1
 _MANY_CHANNELS = 32
@@ -144,7 +144,7 @@ def _may_join(node: fx.Node) -> bool:
 
 
 def _is_convolution_of_pixels(node: fx.Node) -> bool:
-    """Whether every output channel reads all input channels, or just its own."""
+    """Whether every output channel of a convolution reads all input channels, or just its own."""
     weight, groups = node.args[1].meta["val"], argument(node, "groups")
     channels = argument(node, "input").meta["val"].shape[1]
     depthwise = groups == channels == weight.shape[0]

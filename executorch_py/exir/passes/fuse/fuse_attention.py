@@ -334,7 +334,7 @@ def _called(before: fx.Node, target: Any, *args: Any, **kwargs: Any) -> fx.Node:
 
 
 def _with_shape(path: list[fx.Node], shape: tuple[str, ...], before: fx.Node) -> fx.Node | None:
-    """One of the views that has this shape, or a new one, or None."""
+    """The view that has this shape, or a new one, or None."""
     found = next((node for node in path if _shape(node) == shape), None)
     if found is not None:
         return found

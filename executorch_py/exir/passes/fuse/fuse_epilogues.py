@@ -36,7 +36,7 @@ Constants = dict[str, torch.Tensor]
 
 
 class FuseEpilogues(Pass):
-    """Add element-wise steps to the kernel of the product before them, or join them."""
+    """Add element-wise steps to the kernel of the product before them, or to one `chain`."""
 
     contract = Contract(requires=facts(Fact.FUNCTIONAL))
 
@@ -175,7 +175,7 @@ class _Fusion:
         return changed | self._fuse_rest()
 
     def _fuse_rest(self) -> bool:
-        """Join at least two steps in a row that follow no product."""
+        """Fuse at least two steps in a row that follow no product."""
         taken: set[fx.Node] = set()
         for node in list(self.graph.nodes):
             epilogue = self._from(node) if node not in taken else None
@@ -261,7 +261,7 @@ class _Fusion:
         numbers: list[float],
         tensors: list[fx.Node],
     ) -> str | None:
-        """The code of an operand, which is added to the numbers or tensors if it is new."""
+        """The code of an operand, which is appended to the numbers or tensors if it is new."""
         number = self._number(operand)
         if number is not None:
             numbers.append(number)

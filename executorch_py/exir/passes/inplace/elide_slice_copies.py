@@ -26,8 +26,8 @@ from executorch_py.exir.passes.base import Contract, Fact, GraphPass, facts
 class ElideSliceCopies(GraphPass):
     """Replace slicing operators by views of their inputs.
 
-    `inputs_planned` and `outputs_planned` say whether the method's inputs and outputs will surely
-    be given planned memory; where they may not, their memory is not shared.
+    `inputs_planned` and `outputs_planned` are True if the method's inputs and outputs are sure to
+    have planned memory; otherwise their memory is not shared.
     """
 
     contract = Contract(requires=facts(Fact.SPECS))

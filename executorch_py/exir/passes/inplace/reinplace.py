@@ -3,8 +3,9 @@
 By default `index_put` on a mutable buffer: instead of filling a new tensor of the buffer's size and
 copying it back, the few indexed elements are written into the buffer. This is safe if nothing reads
 the old contents afterwards, views included, and the input is a mutable buffer or a temporary.
-`slice_scatter`, if asked for, becomes an `index_put` of its rows. A `slice_scatter` that puts back
-a slice that was itself updated in place disappears: the slice becomes a view of the buffer.
+`slice_scatter`, if it is among `ops_to_inplace`, becomes an `index_put` of its rows. A
+`slice_scatter` that puts back a slice that was itself updated in place disappears: the slice
+becomes a view of the buffer.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ def reinplace_pass(
     inplace_overrides: Mapping[Any, Any] | None = None,
     view_alignment: int | None = None,
 ) -> ExportedProgram:
-    """The same under upstream's name: changes the program in place, and returns it."""
+    """Reinplace under upstream's name: changes the program in place, and returns it."""
     Reinplace(ops_to_inplace, inplace_overrides, view_alignment).run(ep)
     return ep
 
@@ -344,7 +345,7 @@ def _same_type(a: fx.Node, b: fx.Node) -> bool:
 
 
 def _may_share(node: fx.Node) -> bool:
-    """Whether a node's result may be given the memory of its input."""
+    """Whether a node's result may share the memory of its input."""
     key = op_key(node.target)
     if key in RESHAPES or key in SOMETIMES_RESHAPES or is_getitem(node.target):
         return True

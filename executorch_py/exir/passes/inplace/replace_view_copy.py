@@ -22,8 +22,8 @@ from executorch_py.exir.passes.base import Contract, Fact, GraphPass, facts
 class ReplaceViewCopyWithViewPass(GraphPass):
     """Replace `view_copy` by `memory.view` wherever sharing the memory is sound.
 
-    `outputs_planned` says that outputs are sure to be given planned memory, so that a method may
-    return a view of something it computed.
+    `outputs_planned` is True if outputs are sure to have planned memory, so that a method may
+    return a view of a tensor that it computed.
     """
 
     contract = Contract(requires=facts(Fact.SPECS))

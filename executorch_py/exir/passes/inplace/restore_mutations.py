@@ -161,7 +161,7 @@ def _may_be_written(base: fx.Node, node: fx.Node, changeable: set[str]) -> bool:
 
 
 def _may_share(node: fx.Node) -> bool:
-    """Whether a node's result may be given the memory of its input."""
+    """Whether a node's result may share the memory of its input."""
     key = op_key(node.target)
     return key in RESHAPES or key in SOMETIMES_RESHAPES or is_getitem(node.target)
 

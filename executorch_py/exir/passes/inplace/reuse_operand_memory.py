@@ -25,7 +25,7 @@ from executorch_py.exir.passes.base import Contract, Fact, GraphPass, facts
 class ReuseOperandMemory(GraphPass):
     """Let results of the method's own graph share storage with operands that die there.
 
-    `outputs_planned` says that outputs are sure to be given planned memory.
+    `outputs_planned` is True if outputs are sure to have planned memory.
     """
 
     contract = Contract(requires=facts(Fact.UPPER_BOUNDS))

@@ -43,7 +43,7 @@ class KeepExternalConstants(Pass):
 
 
 class TagExternalConstants(Pass):
-    """Tag the constants that passes made since, too."""
+    """Tag the constants that passes made after KeepExternalConstants."""
 
     contract = Contract(requires=facts(Fact.SPECS))
 
@@ -66,12 +66,12 @@ class TagMutableWeights(Pass):
 def external_constants_pass(
     gm: fx.GraphModule, gen_tag_fn: TagFunction | None = None
 ) -> PassResult:
-    """Tag constants; without a function all of them go to one default file."""
+    """Tag constants; without `gen_tag_fn` all of them go to one default file."""
     return PassResult(gm, any([_tag(node, gen_tag_fn) for node in _shipped_constants(gm)]))
 
 
 def _shipped_constants(gm: fx.GraphModule) -> list[fx.Node]:
-    """Placeholders of constants that the file holds, those that the exporter lifted aside."""
+    """Placeholders of stored constants, except those that the exporter lifted."""
     specs = [(node, node.meta.get("spec")) for node in placeholders(gm.graph)]
     constants = [node for node, spec in specs if isinstance(spec, TensorSpec) and spec.const]
     return [node for node in constants if not is_lifted(node)]

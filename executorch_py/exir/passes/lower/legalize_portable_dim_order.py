@@ -1,4 +1,5 @@
-"""LegalizePortableDimOrderPass: upstream's portable kernels get the layouts that they can read.
+"""LegalizePortableDimOrderPass: inputs of upstream's portable kernels have layouts that these can
+read.
 
 A few kernels of upstream's runtime read row-major tensors only, so their first input is copied to
 that layout. Kernels of this project read every layout and need no such copies.

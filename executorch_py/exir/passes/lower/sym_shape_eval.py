@@ -2,7 +2,7 @@
 
 A bound comes from the shape environment (a Dim's max, a torch._check). Operators whose result size
 depends on values are bounded by the size of their input. A size without a bound is an error that
-names the dimension, the input, and the line to write. The size seen in tracing is never taken for a
+names the dimension, the input, and the line to write. The size seen in tracing is never used as a
 bound.
 """
 
@@ -45,7 +45,7 @@ class ConstraintBasedSymShapeEvalPass(PassBase):
 
 
 class HintBasedSymShapeEvalPass(PassBase):
-    """Replace symbolic sizes by the sizes seen in tracing, for scripts that ask for it by name."""
+    """Replace symbolic sizes by the sizes seen in tracing, for scripts that use it by name."""
 
     def __init__(self, *_args: Any, **_kwargs: Any) -> None:
         super().__init__()

@@ -44,6 +44,6 @@ class WeightsToOutputs(Pass):
 
 
 def weights_to_outputs_pass(exported_program: ExportedProgram) -> ExportedProgram:
-    """The same under upstream's name: changes the program in place, and returns it."""
+    """WeightsToOutputs under upstream's name: changes the program in place, and returns it."""
     WeightsToOutputs().run(exported_program)
     return exported_program

@@ -1,4 +1,4 @@
-"""Decomposition of torchao's quantization operators that neither a kernel nor a delegate takes.
+"""Decomposition of torchao's quantization operators that have neither a kernel nor a delegate.
 
     choose_qparams_affine, quantize_affine, dequantize_affine, and any operator of torchao's that
     torch can write as core operators

@@ -307,7 +307,7 @@ def _fuse_groupwise(
     weight: Integers,
     bias: torch.Tensor,
 ) -> bool:
-    """The same with 4-bit weights, which have a scale for each group of a row."""
+    """A product with 4-bit weights, which have a scale for each group of a row."""
     n, n_groups = weight.scales.shape
     matrices = weight.values.reshape(n, n_groups, -1)
     scales, zeros = weight.scales, weight.zeros
@@ -351,7 +351,9 @@ def _keeps_rows(node: Any) -> bool:
 
 
 def _fuse_weight(graph: QuantizedGraph, node: fx.Node, left: Any, weight: Weight) -> bool:
-    """Rows of floats and an int8 weight, which the kernel widens instead of the graph."""
+    """A product of float rows and an int8 weight, which the kernel dequantizes instead of the
+    graph.
+    """
     scales = graph.constant_node(
         ("weight scales", weight.key), "q_scales", weight.scales.to(torch.float32)
     )

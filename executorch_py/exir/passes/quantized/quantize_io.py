@@ -159,7 +159,9 @@ class _QuantizeSide(ExportedProgramPassBase):
         """Change the program, and return the parameters of the index."""
 
     def __call__(self, exported_program: Any) -> Any:
-        """A pass over a program; a graph module stands for that of `exported_program` given."""
+        """Run the pass over a program, or over the graph module of the `exported_program` given
+        before.
+        """
         if isinstance(exported_program, fx.GraphModule):
             self.call(self.exported_program or self.edge_program_manager.exported_program())
             return PassResult(exported_program, True)

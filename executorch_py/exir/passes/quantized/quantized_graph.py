@@ -54,7 +54,7 @@ class QuantizedOutput:
     affine: Affine
 
     def limits(self) -> tuple[int, int, int]:
-        """Zero point, least and largest integer."""
+        """Zero point, minimum and maximum integer."""
         return self.affine.zero_point, self.affine.quant_min, self.affine.quant_max
 
 
@@ -129,7 +129,8 @@ class QuantizedGraph:
         return Weight(source, values, scales, (source.name, str(affine.scale)))
 
     def transposed_groupwise_weight(self, node: Any) -> Integers | None:
-        """The same for 4-bit weights with a scale for each row or for each group of a row.
+        """The transposed 4-bit weight of a product, with a scale for each row or each group of a
+        row.
 
         2-bit weights are left alone: unpacked they would double.
         """
@@ -154,7 +155,7 @@ class QuantizedGraph:
         return value.reshape(-1).to(torch.float64).expand(n)
 
     def wide_bias(self, node: fx.Node) -> torch.Tensor | None:
-        """A bias that is stored as integers."""
+        """The f64 values of a bias that is stored as integers."""
         values = self.constant(node.args[0])
         numbers = [self.constant(n) if isinstance(n, fx.Node) else n for n in node.args[1:3]]
         if values is None or any(n is None for n in numbers):

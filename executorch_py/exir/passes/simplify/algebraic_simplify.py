@@ -29,7 +29,7 @@ from executorch_py.exir.ir.op_traits import op_key
 from executorch_py.exir.passes.base import Contract, Fact, Pass, facts
 
 Constants = dict[str, torch.Tensor]
-# The node that may replace a result, the result's own node if it was rewritten, or None.
+# Type of a rule: returns the node that may replace a result, its own node if rewritten, or None.
 Rule = Callable[[fx.Node, Constants], fx.Node | None]
 
 # Constants larger than this are not searched for zeros and ones.

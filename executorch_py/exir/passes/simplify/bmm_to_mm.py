@@ -32,7 +32,7 @@ class BmmToMm(Pass):
 
 
 def _matrix(node: fx.Node) -> fx.Node | None:
-    """The single matrix that a batch repeats."""
+    """The matrix that every entry of a batch repeats."""
     sizes = node.meta["val"].shape[-2:]
     expanded = False
     while is_call(node, *_VIEWS, "aten::expand_copy"):

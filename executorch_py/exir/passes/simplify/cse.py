@@ -66,7 +66,7 @@ def _makes_symbols(node: fx.Node) -> bool:
 
 
 def _key(value: Any) -> Any:
-    """Equal for equal arguments; tells 1, 1.0 and True apart, and 0.0 from -0.0."""
+    """A key that is equal for equal arguments; 1, 1.0 and True differ, and 0.0 and -0.0."""
     if isinstance(value, fx.Node):
         return value
     if isinstance(value, (list, tuple)):

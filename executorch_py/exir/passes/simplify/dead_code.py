@@ -18,5 +18,5 @@ class EliminateDeadCode(GraphPass):
 
 
 def dead_code_elimination_pass(graph_module: GraphModule) -> PassResult:
-    """The same under upstream's name."""
+    """EliminateDeadCode under upstream's name."""
     return EliminateDeadCode().call(graph_module)

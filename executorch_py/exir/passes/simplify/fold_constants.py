@@ -4,7 +4,7 @@ Such results are casts of scalars, aranges, masks, and above all transposed weig
 layers. Growth of the file is limited: a result much larger than the constants that it replaces is
 computed at run time as before. So a tied embedding is not stored twice, and a large mask stays out
 of the file. Quantization of constants is folded, and arithmetic on dequantized constants with it.
-Dequantization itself, and calls that only move dequantized elements, stay for the passes that know
+Dequantization itself, and calls that only move dequantized elements, stay for the passes that use
 integer weights.
 """
 
@@ -219,7 +219,7 @@ class _Folder:
 
 
 def _identity(node: fx.Node) -> Any:
-    """Equal for calls of the same operator with the same arguments, whose values are equal."""
+    """A key that is equal for calls with equal values: one operator with equal arguments."""
     return (op_key(node.target), _key_of(node.args), _key_of(node.kwargs))
 
 

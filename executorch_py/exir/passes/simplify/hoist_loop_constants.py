@@ -1,9 +1,8 @@
 """HoistLoopConstants: results that a control-flow body computes from constants move out of it.
 
 Small results become constants of the body. Transposed weights move in front of the control-flow
-node, where FoldConstants takes them like those of any other layer; so a loop does not transpose
-its weights in every round. Operands that no body reads any more are dropped. Runs before
-FoldConstants.
+node, where FoldConstants folds them like those of any other layer; so a loop does not transpose its
+weights in every round. Operands that no body reads any more are dropped. Runs before FoldConstants.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""SimplifySoftmaxGuards: fewer passes over the scores in the guard around attention's softmax.
+"""SimplifySoftmaxGuards: the guard around attention's softmax reads the scores less often.
 
     where(not any(not (scores == -inf)), full_like(weights, 0), weights)
 
-gives 0 for a query that may see no key. All elements of a row are -inf exactly if the largest is,
-so `amax(scores) == -inf` is the same condition, NaN included, and reads the scores once. One zero
-is enough for `where`. Bits do not change. Upstream has all of these operators. Relies on
-`meta["val"]`.
+This guard gives 0 for a query that may see no key. All elements of a row are -inf exactly if the
+largest is, so `amax(scores) == -inf` is the same condition, NaN included, and reads the scores
+once. One zero is enough for `where`. Bits do not change. Upstream has all of these operators.
+Relies on `meta["val"]`.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from executorch_py.exir.passes.base import Contract, Pass
 
 
 class ConvertConstantDimOrder(Pass):
-    """Make such tensors contiguous, and correct the values of all nodes that depend on them."""
+    """Make constants in unusual layouts contiguous, and correct the values of dependent nodes."""
 
     contract = Contract()
 
@@ -44,7 +44,7 @@ class ConvertConstantDimOrder(Pass):
 
 
 def convert_constant_dim_order_pass(exported_program: ExportedProgram) -> ExportedProgram:
-    """The same under upstream's name: changes the program in place, and returns it."""
+    """ConvertConstantDimOrder under upstream's name, in place; returns the program."""
     ConvertConstantDimOrder().run(exported_program)
     return exported_program
 

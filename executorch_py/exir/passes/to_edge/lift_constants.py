@@ -66,7 +66,7 @@ class LiftConstants(Pass):
 
 
 def lift_constant_tensor_pass(ep: ExportedProgram) -> ExportedProgram:
-    """The same under upstream's name: changes the program in place, and returns it."""
+    """LiftConstants under upstream's name: changes the program in place, and returns it."""
     if LiftConstants().run(ep):
         ep.graph_module.recompile()
     return ep

@@ -1,4 +1,4 @@
-"""Copies, clones and empty tensors get a dim order instead of a memory format, and back.
+"""Copies, clones and empty tensors: a memory format becomes a dim order, and back.
 
 The edge dialect names a layout by dimension order, as the file format does.
 """

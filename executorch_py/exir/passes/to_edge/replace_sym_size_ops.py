@@ -1,4 +1,4 @@
-"""Operator packets that read sizes (`aten.sym_size`) become the overloads that they stand for."""
+"""Operator packets that read sizes (`aten.sym_size`) become the overloads that they call."""
 
 from __future__ import annotations
 

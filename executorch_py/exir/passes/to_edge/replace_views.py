@@ -1,7 +1,7 @@
 """Views become copies: every operator that aliases its input is replaced by its `_copy` form.
 
-A planned program has no aliasing until the memory planner introduces it. A copy is contiguous
-where the view had strides, so what follows a changed layout is evaluated again.
+A planned program has no aliasing until the memory planner introduces it. A copy is contiguous where
+the view had strides, so nodes after a changed layout are evaluated again.
 """
 
 from __future__ import annotations

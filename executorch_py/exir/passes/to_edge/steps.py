@@ -31,8 +31,8 @@ from executorch_py.exir.passes.to_edge.sym_to_tensor import SymToTensorPass
 # Facts of a program that was decomposed.
 DECOMPOSED = facts(Fact.ATEN, Fact.FUNCTIONAL)
 
-# Rewrites of torch operators. They leave edge operators alone, so that a pass of a later stage may
-# use torch's and have them brought to the edge dialect.
+# Rewrites of torch operators. They leave edge operators alone, so that passes of later stages may
+# insert torch operators and convert them with these.
 ATEN_TO_EDGE: tuple[Step, ...] = (
     Step(RemoveNonCoreAtenOpGraphAssertsPass),
     Step(ReplaceViewsWithCopiesPass),
@@ -51,12 +51,12 @@ ATEN_TO_EDGE: tuple[Step, ...] = (
 )
 
 TO_EDGE: tuple[Step, ...] = (
-    # First, so that no other pass works for parameters that nothing reads.
+    # First, so that other passes do no work on unused parameters.
     Step(RemoveUnusedParameters),
     Step(RenameBuiltins),
     *ATEN_TO_EDGE,
     Step(MemoryFormatOpsPass, lambda c: not c._skip_dim_order),
-    # Nodes have their last names; lifting finds its place by the signature.
+    # Nodes have their final names; lifting inserts placeholders by the signature.
     Step(NameSignature),
     Step(LiftConstants),
     Step(ConvertConstantDimOrder),

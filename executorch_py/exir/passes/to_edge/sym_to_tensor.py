@@ -30,7 +30,9 @@ _DTYPE_OF_SYMBOL: dict[type, torch.dtype] = {
 
 
 class SymToTensorPass(GraphPass):
-    """`mul(x, sym)` becomes `mul(x, scalar_tensor(sym))`; ScalarToTensorPass did the numbers."""
+    """`mul(x, sym)` becomes `mul(x, scalar_tensor(sym))`; ScalarToTensorPass converts Python
+    numbers.
+    """
 
     contract = Contract(ensures=facts(Fact.TENSOR_OPERANDS))
 

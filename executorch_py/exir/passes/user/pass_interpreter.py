@@ -1,6 +1,6 @@
 """PassInterpreter: the interpreter of a re-tracing pass calls a hook of the pass for each node.
 
-It tells operators, arithmetic on sizes, control flow and delegates apart; the hooks are in
+Operators, arithmetic on sizes, control flow and delegates have hooks of their own, in
 export_pass.py.
 """
 

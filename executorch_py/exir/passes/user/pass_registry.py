@@ -11,7 +11,7 @@ from executorch_py.exir.error import ExportError, ExportErrorType
 
 
 class PassRegistry:
-    """A table of lists of passes that lasts as long as the process."""
+    """A process-wide table of lists of passes."""
 
     registry: ClassVar[dict[str, list[Any]]] = {}
 

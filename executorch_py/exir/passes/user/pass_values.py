@@ -123,13 +123,13 @@ class ExportedProgramPassBase(ABC):
 
     @abstractmethod
     def call(self, exported_program: ExportedProgram) -> ExportedProgramPassResult:
-        """The pass itself."""
+        """Run the pass on a program."""
 
     def requires(self, exported_program: ExportedProgram) -> None:  # noqa: B027
-        """Check what must hold before; nothing unless overridden."""
+        """Check preconditions; nothing unless overridden."""
 
     def ensures(self, exported_program: ExportedProgram) -> None:  # noqa: B027
-        """Check what must hold afterwards; nothing unless overridden."""
+        """Check postconditions; nothing unless overridden."""
 
 
 @runtime_checkable

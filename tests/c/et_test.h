@@ -1,6 +1,6 @@
-// et_test.h — the whole C test framework: a test is a void function, EXPECT leaves it when
-// something is not so, and a table of tests becomes main. Prints one line a test; --list names
-// them, an argument runs one.
+// et_test.h — the C test framework. A test is a void function, EXPECT returns from it if a
+// condition is false, and et_test_main runs a table of tests. Prints one line per test; --list
+// prints their names, an argument runs one.
 #ifndef ET_TEST_H
 #define ET_TEST_H
 
@@ -29,14 +29,14 @@ static inline void et_test_fail(const char *file, int line, const char *what) {
     }                                               \
   } while (0)
 
-// The error's code and a part of its words.
-#define EXPECT_ERROR(error, code, part)                                              \
-  do {                                                                               \
-    if ((error)->status != (code) || strstr((error)->message, (part)) == NULL) {     \
-      printf("  found %s: %s\n", et_status_name((error)->status), (error)->message); \
-      et_test_fail(__FILE__, __LINE__, #code ", " #part);                            \
-      return;                                                                        \
-    }                                                                                \
+// Checks the error's code and a part of its message.
+#define EXPECT_ERROR(error, code, part)                                            \
+  do {                                                                             \
+    if ((error)->status != (code) || strstr((error)->message, (part)) == NULL) {   \
+      printf("  got %s: %s\n", et_status_name((error)->status), (error)->message); \
+      et_test_fail(__FILE__, __LINE__, #code ", " #part);                          \
+      return;                                                                      \
+    }                                                                              \
   } while (0)
 
 #define ET_CASE(function) {#function, function}

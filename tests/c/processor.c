@@ -10,7 +10,7 @@
 #if defined(ET_HAVE_XNNPACK) && defined(__x86_64__)
 #include <cpuinfo.h>
 
-// XNNPACK asks cpuinfo when it starts, which is after this.
+// XNNPACK reads cpuinfo when it starts, which is after this.
 static void limit_xnnpack(eti_isa limit, bool has_vnni) {
   if (!cpuinfo_initialize()) abort();
   struct cpuinfo_x86_isa *const isa = &cpuinfo_isa;

@@ -1,6 +1,6 @@
-// processor.h — lesser processors than this one, for tests: XNNPACK and the micro-kernels choose as
-// they would there. No name adds instructions that this processor lacks. The variable
-// ET_TEST_PROCESSOR names one for a whole test.
+// processor.h — simulates processors with fewer instruction sets, for tests: XNNPACK and the
+// micro-kernels choose kernels as on that processor. No name adds instructions that this processor
+// lacks. The variable ET_TEST_PROCESSOR names a processor for a whole test.
 //
 //   sse2      x86-64 without extensions
 //   avx2      with AVX2, FMA and F16C
@@ -11,7 +11,7 @@
 
 #include <stdbool.h>
 
-// Before XNNPACK is started and kernels are prepared. False: no processor has that name.
+// Call this before XNNPACK is started and kernels are prepared. False: no processor has that name.
 bool processor_limit(const char *name);
 
 #endif  // ET_TESTS_PROCESSOR_H

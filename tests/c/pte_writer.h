@@ -1,6 +1,7 @@
 // pte_writer.h — writes program and external data files from plain structs, for tests that need
-// what no exporter emits: several chains, several delegates, contents shared to excess. Knows the
-// formats' slots and nothing of the runtime's code; writes what it is told, sound or not.
+// files which no exporter emits: several chains, several delegates, contents shared very often.
+// Knows the formats' slots and nothing of the runtime's code. Does not check its input, so tests
+// can write unsound files.
 //
 // Each table has its own vtable and eight bytes for every present field, parents come before their
 // children, and every position is a multiple of eight.
@@ -79,7 +80,7 @@ static inline size_t w_text(writer *w, const char *text) {
   return w_vector(w, text, strlen(text), 1);
 }
 
-// A vector of tables yet to be written: link member i at w_member(vector, i).
+// A vector of tables that are written later: link member i at w_member(vector, i).
 static inline size_t w_tables(writer *w, unsigned slot, size_t table, size_t n) {
   const size_t at = w_vector(w, NULL, n, 4);
   w_link(w, table, slot, at);
@@ -97,7 +98,7 @@ static inline void w_copies(writer *w, size_t vector, size_t from, size_t n, siz
   for (size_t i = 0; i < n; i++) w_link_at(w, w_member(vector, from + i), child);
 }
 
-// ---- What a program has
+// ---- The parts of a program
 
 typedef struct made_value {
   unsigned code;            // PTE_INT …
@@ -123,7 +124,7 @@ typedef struct made_instruction {
 
 typedef struct made_chain {
   const made_instruction *code;
-  size_t n, n_copies;  // the last one stands n_copies times more, as one table
+  size_t n, n_copies;  // the last one is repeated n_copies times, as one table
 } made_chain;
 
 typedef struct made_delegate {
@@ -357,7 +358,7 @@ static inline void w_segments(writer *w, size_t root, unsigned slot, unsigned na
   }
 }
 
-// Pads the flatbuffer, puts the segments behind it and fills the header.
+// Pads the flatbuffer, appends the segments and fills the header.
 static inline void w_finish(writer *w, size_t root, bool is_data, const made_segment *segments,
                             size_t n) {
   const uint64_t flatbuffer = w->size, base = (flatbuffer + 63) & ~(uint64_t)63;

@@ -1,5 +1,5 @@
-// random_elements.h — memory for tests of micro-kernels: numbers from a fixed seed in memory of
-// exactly their size, so that the sanitizers see a step outside of what a contract allows. Blocks
+// random_elements.h — random elements for tests of micro-kernels: numbers from a fixed seed in
+// memory of exactly their size, so that the sanitizers see accesses outside of a contract. Blocks
 // are freed by the test.
 #ifndef ET_TESTS_RANDOM_ELEMENTS_H
 #define ET_TESTS_RANDOM_ELEMENTS_H
@@ -47,7 +47,7 @@ static inline void *copy_of(const void *data, size_t bytes) {
   return memory;
 }
 
-// Ranges of all kinds, i choosing: none, one bound, two, two the wrong way round.
+// Ranges of all kinds, chosen by i: no bound, one bound, two bounds, two reversed bounds.
 static inline eti_clamp_range some_range(size_t i) {
   const eti_clamp_range ranges[4] = {
       ETI_CLAMP_NONE, ETI_CLAMP_RELU, {-0.25f, 0.5f, -0.0f}, {0.5f, -0.5f, -0.0f}};

@@ -1,6 +1,6 @@
-// rig.h — the fixture of tests of programs and methods: a golden file in memory that a test may
-// damage, and a method loaded into exactly the memory it measured. Relies on the public header, and
-// on the flatbuffer readers to find the fields to damage.
+// rig.h — the fixture for tests of programs and methods: a golden file in memory that a test may
+// damage, and a method loaded into exactly the measured memory. Relies on the public header, and on
+// the flatbuffer readers to find the fields to damage.
 #ifndef ET_RIG_H
 #define ET_RIG_H
 
@@ -52,7 +52,7 @@ static inline rig rig_read(const char *name) {
   return r;
 }
 
-// Takes over bytes that malloc or its kin made.
+// Takes ownership of bytes from malloc or realloc.
 static inline rig rig_take(uint8_t *bytes, size_t size) {
   rig r = {.config = {.ops = &et_ops_portable, .backends = &et_backends_builtin}};
   r.bytes = bytes;
@@ -185,7 +185,7 @@ static inline void rig_poke_u8(const uint8_t *at, uint8_t v) {
   rig_poke(at, &v, 1);
 }
 
-// Makes a field absent. Tables may share the vtable: then it goes from all of them.
+// Makes a field absent, in all tables that share the vtable.
 static inline void rig_remove(const uint8_t *table, unsigned slot) {
   const uint8_t *vtable = table - eti_i32(table);
   const uint16_t absent = 0;

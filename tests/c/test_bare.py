@@ -1,5 +1,5 @@
-"""Without an operating system the runtime needs at most six functions of the C library,
-and the embedding example is strict C11.
+"""The runtime without an operating system: it needs at most six functions of the C library, and the
+embedding example is strict C11.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def test_a_bare_runtime_needs_string_functions_only() -> None:
         subprocess.run(command, cwd=ROOT / "csrc", capture_output=True, check=True)
     library = str(build / "libet_runtime.a")
     needed = names("--undefined-only", library) - names("--defined-only", library)
-    # Position-independent code speaks of a table that the linker makes.
+    # Position-independent code refers to a table that the linker makes.
     assert needed - {"_GLOBAL_OFFSET_TABLE_"} <= STRING_FUNCTIONS
 
 

@@ -26,7 +26,7 @@ static const made_value chained_values[] = {
     {.code = PTE_BOOL, .number = 1},
 };
 static const made_instruction doubling[] = {CALL(0, X, X, ONE, Y, Y)};
-// The jump's 2 is counted in its own chain, whose length it is: there the next chain begins.
+// The jump's target 2 is the length of its own chain, where the next chain begins.
 static const made_instruction squaring[] = {{.kind = PTE_JUMP_FALSE_CALL, .a = FLAG, .b = 2},
                                             CALL(1, Y, Y, Y, Y)};
 static const made_instruction adding[] = {CALL(0, Y, X, ONE, Y, Y)};
@@ -156,7 +156,7 @@ static rig stateful(void) {
   return rig_take(bytes, size);
 }
 
-// Loads a method into memory of its own but for the state, which lies where the caller says.
+// Loads a method into its own memory, except for the state, whose memory the caller passes.
 static et_method *load_over(rig *r, const char *name, void *state) {
   et_method_needs needs;
   et_span planned[2] = {{0}, {state, 32}};
@@ -193,14 +193,15 @@ static void state_that_one_method_writes_another_reads(void) {
   et_method *writer_ = load_over(&r, "write", state), *reader = load_over(&r, "read", state);
   EXPECT(writer_ != NULL && reader != NULL);
   const float *y = run(reader, &r.err);
-  for (int i = 0; i < 3; i++) EXPECT(y[i] == 20.f * (float)(i + 1));  // what the file saved
+  for (int i = 0; i < 3; i++)
+    EXPECT(y[i] == 20.f * (float)(i + 1));  // the state that the file has saved
   EXPECT(give(writer_, x, &r.err) == ET_OK);
   EXPECT(run(writer_, &r.err) != NULL && run(writer_, &r.err) != NULL);
   y = run(reader, &r.err);
   for (int i = 0; i < 3; i++) EXPECT(y[i] == 2 * (10.f * (float)(i + 1) + 2 * x[i]));
   EXPECT(et_method_attribute(writer_, "state")->data == et_method_attribute(reader, "state")->data);
   et_method_close(reader);
-  reader = load_over(&r, "read", state);  // loading puts the saved state back, for both
+  reader = load_over(&r, "read", state);  // loading restores the saved state, for both
   y = run(reader, &r.err);
   EXPECT(y[0] == 20);
   y = run(writer_, &r.err);
@@ -219,7 +220,7 @@ static void a_method_loaded_twice_has_two_states(void) {
   EXPECT(give(a, x, &r.err) == ET_OK && give(b, x, &r.err) == ET_OK);
   for (int round = 1; round <= 3; round++) EXPECT(run(a, &r.err)[0] == 2 * (10 + (float)round));
   EXPECT(run(b, &r.err)[0] == 22);
-  et_method_close(a);  // the other one does not notice
+  et_method_close(a);  // the other method keeps its state
   EXPECT(run(b, &r.err)[0] == 24);
   et_method_close(b);
   rig_end(&r);
@@ -278,7 +279,7 @@ static void saved_state_must_lie_in_its_segment(void) {
   rig_end(&r);
 }
 
-// Everything that the file counts in 64 bits, changed by 2^32: what a 32-bit machine must not cut.
+// 64-bit numbers of the file, changed by 2^32: a 32-bit machine must not truncate them.
 static void figures_beyond_32_bits_are_not_cut(void) {
   for (int k = 0; k < 7; k++) {
     rig r = stateful();

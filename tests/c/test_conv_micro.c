@@ -1,6 +1,6 @@
-// test_conv_micro.c — every variant of the depthwise micro-kernels against its scalar variant,
-// planes against their definition, by equality of bits: all row lengths, taps, strides and
-// paddings.
+// test_conv_micro.c — compares every variant of the depthwise micro-kernels with its scalar
+// variant, and planes with their definition, by equality of bits: all row lengths, taps, strides
+// and paddings.
 #include "et_test.h"
 
 #include "kernels/micro/conv/direct_conv.h"

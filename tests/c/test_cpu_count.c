@@ -1,5 +1,5 @@
-// test_cpu_count.c — et_cpu_count on machines that the test makes up: its own sched_getaffinity,
-// sysconf and files of control groups stand in for the system's.
+// test_cpu_count.c — tests et_cpu_count on simulated machines: the test replaces the system's
+// sched_getaffinity, sysconf and control group files.
 #define _GNU_SOURCE
 #include "et_test.h"
 

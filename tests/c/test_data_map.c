@@ -1,5 +1,5 @@
-// Tests of external data: one file and several, keys that are missing, double or of another layout,
-// state that starts from external data, and files damaged in every bit.
+// Tests of external data: one file and several, keys that are missing, duplicate or of another
+// layout, state initialized from external data, and files damaged in every bit.
 #include "rig.h"
 
 #include "pte_writer.h"

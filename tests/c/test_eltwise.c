@@ -1,7 +1,7 @@
-// test_eltwise.c — the element-wise micro-kernels give the same bits on every machine: a checksum
-// of what each computes for the same inputs, special values among them, is compared with one table,
-// for every instruction set of the machine. A new function adds its row, as the failing test prints
-// it.
+// test_eltwise.c — tests that the element-wise micro-kernels give the same bits on every machine: a
+// checksum of each function's results for the same inputs, special values included, is compared
+// with one table, for every instruction set of the machine. For a new function the failing test
+// prints the row to add.
 #include "et_test.h"
 
 #include "kernels/micro/eltwise/eltwise.h"

@@ -1,5 +1,5 @@
-// test_gemm.c — every variant of the product's micro-kernels against the contract of gemm.h, which
-// is written out here, by equality of bits: all tile sizes, tails, operands as panels and as rows;
+// test_gemm.c — compares every variant of the gemm micro-kernels with a plain implementation of the
+// contract of gemm.h, by equality of bits: all tile sizes, tails, operands as panels and as rows;
 // and whole products with an activation.
 #include "et_test.h"
 
@@ -146,7 +146,7 @@ static void gemm_tiles_of_every_size_are_as_specified(void) {
   }
 }
 
-// A as rows of two kinds of segment, each in memory of its own; the specification reads a panel.
+// A as rows of two kinds of segment, each in separate memory; the reference reads a panel.
 static bool rows_are_as_specified(const eti_gemm_kernel *kernel, size_t m, size_t n, size_t k,
                                   size_t segment, eti_gemm_init init) {
   enum { SEGMENTS = 64, ROWS = 16 };
@@ -218,7 +218,7 @@ static void relu_block(const eti_gemm *g, void *tile, size_t step, size_t i, siz
   for (size_t r = 0; r < m; r++) {
     for (size_t c = 0; c < n; c++) {
       float *const x = (float *)tile + r * step + c;
-      *x = *x < 0.0f ? 0.0f : *x + 1.0f;  // not idempotent: twice would show
+      *x = *x < 0.0f ? 0.0f : *x + 1.0f;  // not idempotent: a second application changes the result
     }
   }
 }

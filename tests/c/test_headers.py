@@ -1,4 +1,4 @@
-"""The public header compiles alone, as C11 and as C++17, with every compiler that is here."""
+"""The public header compiles alone, as C11 and as C++17, with every installed compiler."""
 
 from __future__ import annotations
 

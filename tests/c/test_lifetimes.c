@@ -1,15 +1,15 @@
-// Tests of how long fetched bytes live: a source that gives out copies and poisons them on release
-// shows that each is released once, when it is no longer needed, and not read afterwards. Delegates
-// take part through a backend of the tests' own, which also shows what a backend is promised.
+// Tests of the lifetime of fetched bytes: a source that returns copies and poisons them on release
+// shows that each is released once, when it is no longer needed, and not read afterwards. A test
+// backend does the same for delegates and checks the guarantees to a backend.
 #include "rig.h"
 
 #include "pte_writer.h"
 
-// ---- A source that notes what it has given out
+// ---- A source that records its fetched pieces
 
 typedef struct lender {
   const uint8_t *bytes;
-  uint64_t given[64];  // offsets of the pieces that are out
+  uint64_t given[64];  // offsets of the pieces that are not released
   size_t n_given, n_loads, n_releases, fail_at;
 } lender;
 
@@ -36,7 +36,7 @@ static void take_back(void *ctx, et_blob *blob) {
   lender *l = ctx;
   size_t i = 0;
   while (i < l->n_given && l->given[i] != (uint64_t)(uintptr_t)blob->token) i++;
-  if (i == l->n_given) abort();  // given back twice
+  if (i == l->n_given) abort();  // released twice
   l->given[i] = l->given[--l->n_given];
   l->n_releases++;
   memset((void *)(uintptr_t)blob->data, 0xdd, blob->size);
@@ -67,7 +67,7 @@ static struct {
   bool keep, fail_late;  // fail_late: only once there is memory
   int n_init, n_measured, n_destroyed;
   const uint8_t *payload;
-  const et_backend *entry;  // of the table, as init was told
+  const et_backend *entry;  // of the table, as passed to init
 } probing;
 
 static et_status probe_init(et_delegate_init *init, void **handle) {
@@ -111,7 +111,7 @@ static et_status probe_execute(void *handle, const et_delegate_call *call) {
 static void probe_destroy(void *handle) {
   probe *p = handle;
   probing.n_destroyed++;
-  if (p->kept != NULL && p->kept[4] != 7) abort();  // must still be there
+  if (p->kept != NULL && p->kept[4] != 7) abort();  // must not be released yet
   p->names.release(p->names.ctx, &p->blob);
 }
 
@@ -194,7 +194,7 @@ static uint8_t *make_far(size_t *size) {
 
 #define SUM (0.5f + 1 + 10 + 2 * 100 + 2 * (1000 + 10000))
 
-typedef struct both {  // the two files and what lends them
+typedef struct both {  // the two files and their sources
   rig r;
   lender program, data;
   et_data_map map;
@@ -251,14 +251,14 @@ static void pieces_are_out_only_while_they_are_needed(void) {
     begin(&b);
     probing.keep = keep != 0;
     EXPECT(open_both(&b) == ET_OK);
-    // Open: the tables and the constants; the head that was read first is back.
+    // Open: the tables and the constants; the header, which was read first, is released.
     EXPECT(b.program.n_given == 2 && is_out(&b.program, 0) &&
            is_out(&b.program, b.segments[SEG_CONSTANT]) && b.data.n_given == 1);
     EXPECT(et_method_measure(&b.r.program, "forward", &b.r.config, &b.r.needs, &b.r.err) == ET_OK);
     EXPECT(b.program.n_given == 2 && b.data.n_given == 1 && probing.n_measured == 2);
     EXPECT(rig_load(&b.r, "forward") == ET_OK);
-    // Loaded: what the backend asked for, and one piece for both external tensors. The saved state
-    // is copied and back; so is a payload that nobody wants to keep.
+    // Loaded: the pieces that the backend requested, and one piece for both external tensors. The
+    // saved state is copied and released; so is a payload that the backend does not keep.
     EXPECT(!is_out(&b.program, b.segments[SEG_STATE]));
     EXPECT(is_out(&b.program, b.segments[SEG_NAMED]));
     EXPECT(is_out(&b.program, b.segments[SEG_PAYLOAD]) == (keep != 0));
@@ -357,7 +357,7 @@ static void a_backend_knows_its_own_entry(void) {
   end(&b);
 }
 
-// Notes B, E and N of the events, and what nodes took.
+// Records B, E and N of the events, and the times of nodes.
 typedef struct story {
   char text[64];
   size_t n;

@@ -1,5 +1,5 @@
 // Tests of measuring and loading: memory in every size, external data, delegates, sources by
-// callback, what is missing.
+// callback, missing parts.
 #define _POSIX_C_SOURCE 200809L
 #include "rig.h"
 
@@ -17,7 +17,7 @@ static et_status load_into(rig *r, const char *name, const exact_memory *m) {
   return et_method_load(&r->program, name, &r->config, &memory, &r->method, &r->err);
 }
 
-// Exactly `bytes` bytes of rubbish, so that a sanitizer sees one too many.
+// Allocates exactly `bytes` bytes of garbage, so that a sanitizer sees an overrun.
 static et_span exactly(size_t bytes) {
   et_span span = {NULL, bytes};
   if (bytes > 0 && posix_memalign(&span.data, ET_MEMORY_ALIGN, bytes) != 0) abort();
@@ -25,7 +25,7 @@ static et_span exactly(size_t bytes) {
   return span;
 }
 
-// Lets one piece of memory have 0, 1, 2 … bytes, until the method loads.
+// Loads with 0, 1, 2 … bytes of one kind of memory until the method loads.
 static void sweep(rig *r, const char *name, exact_memory *m, et_span *piece) {
   const et_span enough = *piece;
   for (size_t n = 0; n <= enough.size; n++) {
@@ -57,7 +57,7 @@ static void sweep_method(rig *r, const char *name) {
   for (size_t i = 0; i < r->needs.n_planned; i++) free(m.planned[i].data);
 }
 
-// An addition that wants both kinds of memory.
+// An addition that needs both kinds of memory.
 static et_status prepare_greedy(et_prepare_ctx *ctx, et_value *const *args) {
   (void)args;
   ctx->scratch_bytes = 100;

@@ -1,6 +1,6 @@
-// test_micro.c — every variant of the micro-kernels of norms, pools and quantization against its
-// scalar variant, by equality of bits, tails included. Products are in test_gemm.c, convolutions in
-// test_conv_micro.c.
+// test_micro.c — compares every variant of the micro-kernels of norms, pools and quantization with
+// its scalar variant, by equality of bits, tails included. Products are in test_gemm.c,
+// convolutions in test_conv_micro.c.
 #include "et_test.h"
 
 #include "kernels/micro/rows/row_norm.h"

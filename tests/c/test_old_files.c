@@ -1,5 +1,5 @@
-// Tests of what old files and rare ones have: constants and payloads among the tables, compile
-// specs, named data, memory on a device.
+// Tests of features of old and rare files: constants and payloads inside the tables, compile specs,
+// named data, memory on a device.
 #include "rig.h"
 
 #include "pte_writer.h"
@@ -8,7 +8,7 @@ static const int32_t three[] = {3};
 #define TENSOR(...) {.code = PTE_TENSOR, .items = three, .n = 1, .dtype = ET_F32, __VA_ARGS__}
 enum { X, C, Y, ONE };
 
-// ---- A delegate that copies, having looked at what it was made with
+// ---- A delegate that copies its input and checks its payload and compile specs
 
 static et_status look_init(et_delegate_init *init, void **handle) {
   const bool is_right = init->payload_bytes == 5 && memcmp(init->payload, "load", 5) == 0 &&

@@ -1,5 +1,5 @@
 // Tests of operators that run only when prepared (et_op.needs_prepare): loading always prepares
-// them, with the arguments that are known then.
+// them, with the arguments that are known at load.
 #include "rig.h"
 
 #include "pte_writer.h"
@@ -11,7 +11,7 @@ typedef struct noted {
   float is_minimal, has_member, number;
 } noted;
 
-// test::note(Tensor[] list, int number, *, Tensor(a!) out): out is what prepare saw.
+// test::note(Tensor[] list, int number, *, Tensor(a!) out): out is the number that prepare saw.
 static et_status prepare_note(et_prepare_ctx *ctx, et_value *const *args) {
   const et_value *list = args[0], *number = args[1];
   if (number->tag != ET_INT)

@@ -1,10 +1,10 @@
-// Damages one field of a golden file at a time: every defect is refused with its code and words, or
-// harmless.
+// Tests of verification: one field of a golden file is damaged at a time. Every defect is refused
+// with its code and message, or harmless.
 #include "rig.h"
 
 #define STRUCTURE "structure is damaged"
 
-// One defect: what it does to the bytes, and what must come of it (ET_OK: loads).
+// One defect: the change of the bytes, and the expected status (ET_OK: loads).
 typedef struct defect {
   const char *name;
   const char *file;
@@ -372,7 +372,7 @@ static void every_defect_has_its_code_and_words(void) {
     d->damage(&r);
     const et_status status = rig_start(&r, "forward") ? ET_OK : r.err.status;
     if (status != d->status || (status != ET_OK && strstr(r.err.message, d->part) == NULL)) {
-      printf("  %s: found %s: %s\n", d->name, et_status_name(status),
+      printf("  %s: got %s: %s\n", d->name, et_status_name(status),
              status == ET_OK ? "" : r.err.message);
       et_test_fail(__FILE__, __LINE__, d->name);
     }

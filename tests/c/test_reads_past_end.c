@@ -1,6 +1,6 @@
-// Tests of files that are sound and small, yet ask for endless work: parts shared among a great
-// many others, and look-ups of many in many. Each is refused or read in a moment; a test that takes
-// longer than some seconds is ended by its alarm.
+// Tests of small, sound files that would need endless work: parts shared by very many others, and
+// look-ups of many names in many. Each is refused or read at once; an alarm ends a test after some
+// seconds.
 #define _XOPEN_SOURCE 700
 #include "rig.h"
 
@@ -8,7 +8,7 @@
 
 #include <sys/time.h>
 
-#define SECONDS 120  // of the processor, under sanitizers; what is tested for would take hours
+#define SECONDS 120  // of the processor, under sanitizers; the tested defect would take hours
 #define MANY 100000
 #define VERY_MANY 1000000
 
@@ -19,7 +19,7 @@ enum { X, Y, ONE, REST };
 #define FIRST_VALUES \
   TENSOR(.memory = 1), TENSOR(.memory = 1, .at = 64), {.code = PTE_INT, .number = 1}
 
-// 0 seconds: nothing is under way.
+// 0 seconds: no test is running.
 static void set_alarm(long seconds) {
   const struct itimerval timer = {.it_value = {.tv_sec = seconds}};
   if (setitimer(ITIMER_VIRTUAL, &timer, NULL) != 0) abort();
@@ -201,7 +201,7 @@ static void what_is_written_is_not_searched_for_without_end(void) {
   finish(&r);
 }
 
-// ---- A view's data points elsewhere, where an input must not be copied to
+// ---- A view's data pointer refers to other memory, into which no input may be copied
 
 static void a_view_with_memory_of_its_own_is_no_input(void) {
   static const int32_t size_list[] = {4};

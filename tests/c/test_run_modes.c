@@ -1,5 +1,5 @@
-// Tests of the ways to open and run a method beside the plain one: trusted opening, runs with
-// events, in steps, stopped, unprepared. All give the numbers of the plain way.
+// Tests of other ways to open and run a method: trusted opening, runs with events, in steps,
+// stopped, unprepared. All give the results of a plain run.
 #include "rig.h"
 
 #include "pte_writer.h"
@@ -112,7 +112,7 @@ static void nothing_interrupted_means_nothing_to_resume(void) {
   float out[6];
   EXPECT(rig_start(&r, "forward") && run_once(&r, out));
   EXPECT(et_method_resume(r.method, &r.err) == ET_INVALID_STATE);
-  et_method_interrupt(r.method);  // before a run: forgotten when the run begins
+  et_method_interrupt(r.method);  // before a run: cleared when the run begins
   EXPECT(run_once(&r, out));
   rig_end(&r);
 }
@@ -169,7 +169,7 @@ static void a_run_interrupted_again_and_again_ends_with_the_right_numbers(void) 
   pthread_t thread;
   EXPECT(pthread_create(&thread, NULL, interrupt_often, &p) == 0);
   size_t n_stops = 0;
-  // On a busy machine a run may end before the other thread gets a processor: then it runs again.
+  // On a busy machine a run may end before the other thread starts: then it runs again.
   et_status status = ET_OK;
   for (size_t n_runs = 0; status == ET_OK && n_stops == 0 && n_runs < 10000; n_runs++) {
     status = et_method_execute(r.method, &r.err);
@@ -187,7 +187,7 @@ static void a_run_interrupted_again_and_again_ends_with_the_right_numbers(void) 
   rig_end(&r);
 }
 
-// A kernel that does not return before another thread has tried to get in.
+// A kernel that does not return before another thread has tried to run the method.
 static atomic_bool is_inside, was_refused;
 static et_status op_wait(et_kernel_ctx *ctx, et_value *const *args) {
   (void)ctx, (void)args;
@@ -249,7 +249,7 @@ static void only_plain_runs_resume_and_anything_else_gives_them_up(void) {
   EXPECT_ERROR(&r.err, ET_INTERRUPTED, "instruction 1 (executorch_prim::add.Scalar): interrupted");
   EXPECT(et_method_resume(r.method, &r.err) == ET_INVALID_STATE);
   EXPECT(et_method_step(r.method, &r.err) == ET_OK);
-  et_method_interrupt(r.method);  // stops a stepped run too, which then begins anew
+  et_method_interrupt(r.method);  // stops a stepped run too, which then begins again
   EXPECT(et_method_step(r.method, &r.err) == ET_INTERRUPTED);
   EXPECT(et_method_resume(r.method, &r.err) == ET_INVALID_STATE);
   EXPECT(et_method_step(r.method, &r.err) == ET_OK);
@@ -260,7 +260,7 @@ static void only_plain_runs_resume_and_anything_else_gives_them_up(void) {
   rig_end(&r);
 }
 
-// A kernel that asks its own run to stop.
+// A kernel that stops its own run.
 static et_method *to_stop;
 static et_status op_stop(et_kernel_ctx *ctx, et_value *const *args) {
   (void)ctx, (void)args;

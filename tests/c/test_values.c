@@ -1,5 +1,5 @@
-// Tests of what values there are besides tensors: lists and texts that reach an operator, inputs of
-// every kind, memory that is set free, random numbers that start anew.
+// Tests of values other than tensors: lists and texts that are passed to an operator, inputs of
+// every kind, freed memory, random numbers that are seeded again.
 #include "rig.h"
 
 #include "pte_writer.h"
@@ -16,7 +16,7 @@ static rig make(const made_plan *plan) {
   return rig_take(bytes, size);
 }
 
-// ---- An operator that looks at one argument of every kind
+// ---- An operator that checks one argument of every kind
 
 enum { OUT, BOOLS, DOUBLES, INTS, TENSORS, MAYBES, TEXT, TWO, SEVEN, ABSENT, REAL, N_VALUES };
 
@@ -199,7 +199,7 @@ static void inputs_that_are_no_tensors_must_be_what_was_traced(void) {
   }
 }
 
-// ---- Memory that is set free
+// ---- Freed memory
 
 static void what_was_set_free_has_no_memory_until_a_view_is_made_again(void) {
   enum { X, VIEW, Y, SIZE, SIZES, ONE };

@@ -1,8 +1,8 @@
-// test_xnnpack_alloc_region.c — memory runs out once, at every allocation in turn, while delegates
-// are made, run, run with other shapes and profiled: each time one call fails with a message, the
-// same call made again gives the right bytes, and nothing leaks (the sanitizer checks that). The
-// payloads are upstream's, of every family of nodes (tests/golden/xnnpack), and one whose memory
-// XNNPACK cannot let grow. Outputs may lie at the end of memory.
+// test_xnnpack_alloc_region.c — tests allocation failures: each allocation fails once while
+// delegates are made, run, run with other shapes and profiled. Each time one call fails with a
+// message, the same call then gives the right bytes, and nothing leaks (the sanitizer checks that).
+// The payloads are upstream's, of every family of nodes (tests/golden/xnnpack), and one whose
+// memory XNNPACK cannot grow. Outputs may end at the end of mapped memory.
 #define _GNU_SOURCE  // mmap's flags
 #include "rig.h"
 
@@ -32,7 +32,7 @@ static et_status call(subject *s, step what) {
   return subject_call(s, shapes, what == PROFILED);
 }
 
-// Lets the n-th allocation of a delegate's whole life fail. *was_enough: there are fewer.
+// The n-th allocation of a delegate's whole life fails. *was_enough: there are fewer.
 static bool survives(subject *s, size_t n, const uint64_t wanted[N_STEPS], bool *was_enough) {
   bool is_good = true;
   eti_xnn_alloc_fail_nth(n, true);
@@ -206,7 +206,7 @@ static void pages_are_populated_as_far_as_needed_in_huge_and_in_small_pages(void
     EXPECT(populated.bytes >= 1 && populated.bytes <= 2 * MIB);
     memset(pages, 7, populated.bytes);
     const size_t first = populated.bytes;
-    populated.is_small |= i % 2 != 0;  // as when one came slowly
+    populated.is_small |= i % 2 != 0;  // as if a huge page had been slow
     eti_xnn_pages_populate(pages, bytes, NEEDED, &populated);
     EXPECT(populated.bytes >= NEEDED && populated.bytes <= 8 * MIB);
     for (size_t at = 0; at < bytes; at += 1021) EXPECT(pages[at] == (at < first ? 7 : 0));

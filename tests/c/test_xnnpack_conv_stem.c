@@ -1,6 +1,6 @@
-// test_xnnpack_conv_stem.c — stem convolutions (conv_stem.h) give the bits of XNNPACK's
+// test_xnnpack_conv_stem.c — tests that stem convolutions (conv_stem.h) give the bits of XNNPACK's
 // convolutions: for windows, strides, dilations, paddings, numbers of channels and filters, bounds,
-// and for sizes that change. If the machine has no tuned kernel both runs are XNNPACK's, and pass.
+// and changing sizes. Without a tuned kernel both runs are XNNPACK's and the test passes.
 #include "backends/xnnpack/tuned/tuned.h"
 #include "backends/xnnpack/alloc_region.h"
 #include "et_test.h"
@@ -122,7 +122,7 @@ static bool is_same(const subject *t) {
   return is_same;
 }
 
-// Subjects that differ from each other in many ways.
+// Subjects with many different parameters.
 static subject some_subject(uint32_t i) {
   static const uint32_t kernels[][2] = {{3, 3}, {7, 7}, {1, 1}, {2, 5}, {4, 3}, {5, 1}, {6, 6}};
   static const size_t filters[] = {16, 1, 35, 8, 17, 32, 15};

@@ -1,5 +1,5 @@
-// test_xnnpack_discardable.c — a load reports constants that were packed to its caller: nothing
-// reads their bytes any more, and the reports come while packing goes on.
+// test_xnnpack_discardable.c — tests that a load reports packed constants to its caller: their
+// bytes are not read any more, and the reports come during packing.
 #include "rig.h"
 
 #ifndef ET_HAVE_XNNPACK
@@ -31,7 +31,7 @@ static void add_report(void *ctx, const void *data, size_t bytes) {
   t->total += bytes;
 }
 
-// Named data, one behind the other in memory.
+// Named data, consecutive in memory.
 static uint8_t *row;
 static size_t row_bytes, each_bytes, row_used;
 

@@ -1,6 +1,7 @@
-// test_xnnpack_dwconv_f32.c — the tuned f32 depthwise kernels: as kernels, beside sums in double
-// precision and, for infinity and NaN, beside XNNPACK's; in operators of a runtime, where they run
-// and where XNNPACK's do. If the machine cannot run them the tests pass.
+// test_xnnpack_dwconv_f32.c — tests the tuned f32 depthwise kernels. The kernels are compared with
+// sums in double precision and, for infinity and NaN, with XNNPACK's kernels. The tests also check
+// which operators of a runtime run the tuned kernels. If the machine cannot run them the tests
+// pass.
 #include "backends/xnnpack/version_info.h"
 #include "backends/xnnpack/alloc_region.h"
 #include "et_test.h"
@@ -42,7 +43,7 @@ enum {
 
 typedef struct call {
   size_t side, step, n_channels, n_pixels;
-  float *elements, *zero;  // of their exact sizes, for a sanitizer to find reads behind them
+  float *elements, *zero;  // of their exact sizes, so that a sanitizer finds reads past their end
   const void *taps[MAX_TAPS];
   float limits[2];
 } call;

@@ -1,6 +1,6 @@
-// test_xnnpack_dwconv_qs8.c — the tuned int8 depthwise kernels give the bits of XNNPACK's: as
-// kernels, for numbers of channels and results and any pointers, and in operators of a runtime, for
-// windows, strides, dilations, padding and bounds. If the machine cannot run them the tests
+// test_xnnpack_dwconv_qs8.c — tests that the tuned int8 depthwise kernels give the bits of
+// XNNPACK's: kernels for numbers of channels and results and any pointers, operators of a runtime
+// for windows, strides, dilations, padding and bounds. If the machine cannot run them the tests
 // pass.
 #include "backends/xnnpack/version_info.h"
 #include "backends/xnnpack/alloc_region.h"

@@ -1,5 +1,5 @@
-// test_xnnpack_execute.c — delegates of a small program: their results, the arguments they refuse,
-// and their recovery when memory runs out.
+// test_xnnpack_execute.c — tests delegates of a small program: their results, the arguments they
+// refuse, and their recovery when memory runs out.
 #define _GNU_SOURCE  // mmap's flags
 #include "rig.h"
 
@@ -133,7 +133,7 @@ static void rows_beyond_the_bounds_are_refused_and_none_are_too(void) {
 
 // ---- Memory
 
-// Lets one of XNNPACK's allocations and all after it fail.
+// One of XNNPACK's allocations and all later ones fail.
 static bool survives(size_t fail_at, const et_xnnpack_options *options, bool *was_enough) {
   bench b;
   bench_begin(&b, &bench_plain, options);

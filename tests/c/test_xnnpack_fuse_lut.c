@@ -1,6 +1,6 @@
-// test_xnnpack_fuse_lut.c — a dequantize → element-wise → quantize chain runs as one lookup table
-// with the bytes that its nodes give, for every byte of the input. Chains of which another node
-// reads a value between, or which have other operands, run as they are.
+// test_xnnpack_fuse_lut.c — tests that a dequantize → element-wise → quantize chain runs as one
+// lookup table with the bytes that its nodes give, for every byte of the input. Chains are not
+// fused if another node reads an intermediate value or if they have other operands.
 #include "rig.h"
 
 #ifndef ET_HAVE_XNNPACK
@@ -100,7 +100,7 @@ static outcome run(const x_graph *g) {
   return is_fine ? out : (outcome){SIZE_MAX, {0}};
 }
 
-// Compares with the same nodes of which each value between is an output, one after the other.
+// Compares with the same nodes while each intermediate value in turn is an output.
 static void is_looked_up(const x_graph *g) {
   const outcome looked_up = run(g);
   EXPECT(looked_up.n_nodes == (eti_xnn_has_lut() ? 1 : g->n_nodes));

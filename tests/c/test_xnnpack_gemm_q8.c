@@ -1,6 +1,6 @@
-// test_xnnpack_gemm_q8.c — tuned int8 micro-kernels: each beside plain sums, to the last bit, for
-// numbers of rows and columns, lengths, taps and slices; schedules; and the rule that cuts
-// operators into tiles. If the machine cannot run them the tests pass.
+// test_xnnpack_gemm_q8.c — tests the tuned int8 micro-kernels: bit-exact comparison with plain
+// sums, for numbers of rows and columns, lengths, taps and slices; schedules; and the rule that
+// cuts operators into tiles. If the machine cannot run them the tests pass.
 #include "backends/xnnpack/tuned/gemm_kernels.h"
 #include "backends/xnnpack/tuned/gemm_q8_schedule.h"
 #include "backends/xnnpack/tuned/gemm_tiling.h"
@@ -199,8 +199,8 @@ static void products_of_long_rows_are_exact(void) {
   }
 }
 
-// Fills with the greatest elements and the greatest weights of which two products fit in 16 bits;
-// and with one weight more in a column of the panels whose bit of `wide` is set.
+// Fills with the greatest elements and the greatest weights for which two products fit in 16 bits;
+// and with a greater weight in a column of the panels whose bit of `wide` is set.
 static void fill_to_the_ends(unsigned wide) {
   fill();
   for (size_t i = 0; i < sizeof a; i++) a[i] = a[i] < 0 ? INT8_MIN : INT8_MAX;
@@ -211,8 +211,8 @@ static void fill_to_the_ends(unsigned wide) {
       weights[i * COLS + 7 * i % COLS][0] = weights[i * COLS][1] = i % 2 ? 65 : -65;
 }
 
-// Fills with the same elements. Most k4 blocks have weights that make pairs or nearly do, some are
-// narrow, and of some columns every twentieth one is wide.
+// Fills with the same elements. Most k4 blocks can be paired or nearly can, some are narrow, and in
+// some columns every twentieth block is wide.
 static void fill_with_all_kinds(void) {
   fill_to_the_ends(0);
   uint32_t seed = 7;
@@ -253,7 +253,7 @@ static void check_taps_of(size_t block, size_t n_rows, size_t n_cols, size_t n_t
   const void *pointers[(MAX_ROWS + BLOCK) * MAX_TAPS];
   given g = {.n_rows = n_rows, .n_cols = n_cols, .n_taps = n_taps, .n_k = n_k};
   for (int is_float = 0; is_float < 2; is_float++) {
-    // Of int8 `zero` itself is read, of floats zero_data in its place.
+    // qs8 kernels read `zero` itself, qd8 kernels read zero_data in its place.
     const void *const mark = is_float ? (const void *)zero : zeros;
     for (size_t s = 0; s < n_taps; s++) {
       for (size_t i = 0; i < MAX_ROWS; i++) {
@@ -311,7 +311,7 @@ static void convolutions_of_long_taps_are_exact(void) {
   check_taps(MAX_ROWS, 40, 4, 700);
   check_taps(8, 40, 4, 130);
   fill();
-  check_taps(2, 280, 3, 901);  // and more columns than have their sums kept at once
+  check_taps(2, 280, 3, 901);  // more columns than have their sums kept at once
   check_taps(3, 9, 2, 2049);   // a slice is less than a tap
 }
 

@@ -1,6 +1,6 @@
-// test_xnnpack_gemm_qb4.c — the tuned kernel for 4-bit weights with a scale per group: beside plain
-// sums, to the last bit, for numbers of rows and columns, sizes of groups and long rows. If the
-// machine cannot run it the tests pass.
+// test_xnnpack_gemm_qb4.c — tests the tuned kernel for 4-bit weights with a scale per group:
+// bit-exact comparison with plain sums, for numbers of rows and columns, sizes of groups and long
+// rows. If the machine cannot run it the tests pass.
 #include "backends/xnnpack/tuned/gemm_kernels.h"
 #include "et_test.h"
 
@@ -27,7 +27,7 @@ static float bias[MAX_COLS], c[MAX_ROWS][PITCH];
 static struct xnn_qd8_quantization_params row_scales[MAX_ROWS];
 alignas(64) static uint8_t packed[2 * COLS * (LONGEST_K / 2 + LONGEST_K / 32 * 2 + 8)];
 
-// The weights lie at the end of their memory, for a sanitizer to find reads behind them.
+// The weights are at the end of their memory, so that a sanitizer finds reads past them.
 static uint8_t *given(size_t n_cols, size_t n_k) {
   return halves + sizeof halves - n_cols * n_k / 2;
 }
@@ -66,8 +66,8 @@ static float scale_of(size_t j, size_t g, size_t n_groups) {
   return scale;
 }
 
-// Packs as XNNPACK does: by the tuned function, then it writes sixteenths of scales, and biases.
-// Bytes behind the last column are not written.
+// Packs as XNNPACK does: with the tuned function, followed by sixteenths of scales, and biases.
+// Bytes past the last column are not written.
 static void pack(size_t n_cols, size_t n_k, size_t group) {
   const struct xnn_qs8_qc4w_packing_params zeros = {1, 8};
   const size_t n_groups = n_k / group, group_bytes = COLS * (group / 2 + 2);

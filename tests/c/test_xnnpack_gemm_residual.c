@@ -1,6 +1,6 @@
-// test_xnnpack_gemm_residual.c — sums of a product and a residual: they run as one node where the
-// machine has the tuned kernels and the payload allows it, and give the bits of two nodes, for
-// sizes that change and residuals that are broadcast then. Other products and sums are not fused.
+// test_xnnpack_gemm_residual.c — tests the fusion of a product and a residual sum: they run as one
+// node if the machine has the tuned kernels and the payload allows it, and give the bits of two
+// nodes, also for changing sizes and broadcast residuals. Other products and sums are not fused.
 #include "rig.h"
 
 #ifndef ET_HAVE_XNNPACK

@@ -1,6 +1,7 @@
-// test_xnnpack_kernels.c — tuned f32 micro-kernels: each beside sums in double precision, for
-// numbers of rows and columns, lengths and taps; softmax and layer norm of all lengths; and the
-// rule that cuts operators into tiles. If the machine cannot run them the tests pass.
+// test_xnnpack_kernels.c — tests the tuned f32 micro-kernels: comparison with sums in double
+// precision, for numbers of rows and columns, lengths and taps; softmax and layer norm of all
+// lengths; and the rule that cuts operators into tiles. If the machine cannot run them the tests
+// pass.
 #include "backends/xnnpack/tuned/gemm_kernels.h"
 #include "backends/xnnpack/tuned/gemm_tiling.h"
 #include "backends/xnnpack/tuned/rowwise.h"

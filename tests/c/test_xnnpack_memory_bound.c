@@ -1,6 +1,6 @@
-// test_xnnpack_memory_bound.c — memory-bound operators (memory_bound.h) give the bytes of
-// XNNPACK's: three planes to pixels of three, for all lengths, any other transposition, and
-// products of int8 with a factor for each channel, in either order.
+// test_xnnpack_memory_bound.c — tests that memory-bound operators (memory_bound.h) give the bytes
+// of XNNPACK's: three planes to pixels of three, for all lengths; other transpositions; int8
+// products with a factor per channel, in either order.
 #include "backends/xnnpack/tuned/tuned.h"
 #include "backends/xnnpack/alloc_region.h"
 #include "et_test.h"

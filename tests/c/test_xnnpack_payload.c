@@ -1,5 +1,5 @@
-// test_xnnpack_payload.c — small payloads written by hand become subgraphs, which compute the
-// results that are expected of their nodes.
+// test_xnnpack_payload.c — tests small payloads written by hand: they become subgraphs, which
+// compute the expected results of their nodes.
 #include "runtime/et.h"
 
 #include "et_test.h"
@@ -74,8 +74,8 @@ static void a_payload_without_a_header_is_a_flatbuffer(void) {
   EXPECT(y[0] == 3 + 1 && y[1] == 6 + 2 && n_held == 0);
 }
 
-// Old exporters put constants into the flatbuffer, with or without a header in front of it, or into
-// the section behind it; payloads with the section have either identifier.
+// Old exporters wrote constants into the flatbuffer, with or without a header before it, or into
+// the section after it; payloads with the section have either identifier.
 static void constants_may_lie_in_the_flatbuffer(void) {
   static const char *const identifiers[] = {"XN00", "XN01"};
   float x[3 + 8] = {1, 1, 1}, y[2] = {0};
@@ -251,7 +251,7 @@ static void positions_are_marked_as_wide(void) {
   free(w.bytes);
 }
 
-// Of which only the positions are asked for: XNNPACK writes the values all the same.
+// Only the positions are outputs, but XNNPACK writes the values too.
 static void values_that_nobody_reads_have_memory(void) {
   float x[8 + 8] = {1, 5, 2, 0, 7, 3, 9, 8};
   uint32_t where[4] = {7, 7, 7, 7};

@@ -1,6 +1,6 @@
-// test_xnnpack_processors.c — payloads of every family compute the same on every processor, up to
-// the rounding of their types: kernels of XNNPACK's for each, and ours in their place. And packed
-// weights are not taken from one processor to another.
+// test_xnnpack_processors.c — tests that payloads of every family compute the same on every
+// processor, up to the rounding of their types, with XNNPACK's kernels and with tuned ones. Packed
+// weights of one processor are not used on another.
 #define _GNU_SOURCE  // mmap's flags
 #include "rig.h"
 
@@ -29,7 +29,7 @@ enum { MOST_NUMBERS = 1 << 20 };
 
 typedef struct outputs {
   size_t n;
-  bool is_refused;  // for want of kernels
+  bool is_refused;  // there are no kernels
   float numbers[MOST_NUMBERS];
 } outputs;
 
@@ -66,7 +66,7 @@ static void run_payload(const char *name, outputs *to) {
   subject_end(&s);
 }
 
-// In a process of its own, where XNNPACK has not started.
+// Runs in a separate process, where XNNPACK has not started.
 static bool run_on(const char *processor, const char *name, outputs *to) {
   fflush(stdout);
   const pid_t child = fork();
@@ -86,7 +86,8 @@ static bool is_near(const outputs *a, const outputs *b, float tolerance) {
   for (size_t i = 0; i < a->n; i++) {
     const float x = a->numbers[i], y = b->numbers[i];
     if (x == y || (isnan(x) && isnan(y)) || fabsf(x - y) <= tolerance * most) continue;
-    printf("  number %zu of %zu: %g here, %g there\n", i, a->n, (double)x, (double)y);
+    printf("  number %zu of %zu: %g on this processor, %g on the other\n", i, a->n, (double)x,
+           (double)y);
     return false;
   }
   return a->n == b->n;

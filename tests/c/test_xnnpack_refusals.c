@@ -1,5 +1,5 @@
-// test_xnnpack_refusals.c — unsound payloads written by hand are refused with a message that names
-// the fault; an allocation that fails is an error that leaves no block behind.
+// test_xnnpack_refusals.c — tests that unsound payloads written by hand are refused with a message
+// that names the fault, and that a failed allocation is an error without a leak.
 #include "runtime/et.h"
 
 #include "et_test.h"

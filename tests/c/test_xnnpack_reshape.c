@@ -1,7 +1,7 @@
-// test_xnnpack_reshape.c — the results of a delegate do not depend on the sizes of earlier calls:
-// every step of a walk through sizes, up, down and up again, gives the bytes and the sizes that a
-// delegate made for that step gives. XNNPACK retains pointers, strides and shapes between calls;
-// each kind of node that does so is walked here, and payloads of upstream's.
+// test_xnnpack_reshape.c — tests that the results of a delegate do not depend on the sizes of
+// earlier calls. Every step of a walk through sizes, up, down and up again, gives the bytes and the
+// sizes of a delegate that is made for that step. XNNPACK retains pointers, strides and shapes
+// between calls. The walks cover each kind of node that does so, and payloads of upstream.
 #include "rig.h"
 
 #ifndef ET_HAVE_XNNPACK

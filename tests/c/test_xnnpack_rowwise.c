@@ -1,5 +1,6 @@
-// test_xnnpack_rowwise.c — layer norms in payloads, which have no node for them: whole ones run as
-// one node where the machine has it; others run as they are; the numbers are right either way.
+// test_xnnpack_rowwise.c — tests layer norms in payloads, which have no node for them. Complete
+// ones run as one node if the machine has it; others run as separate nodes. The results are right
+// either way.
 #include "rig.h"
 
 #ifndef ET_HAVE_XNNPACK

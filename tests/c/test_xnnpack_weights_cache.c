@@ -1,5 +1,5 @@
-// test_xnnpack_weights_cache.c — the file of packed weights: it is used, it is replaced when it is
-// damaged or another machine's, and damaged weights are never used by a kernel.
+// test_xnnpack_weights_cache.c — tests the file of packed weights: it is used, it is replaced if it
+// is damaged or of another machine, and kernels never use damaged weights.
 #define _GNU_SOURCE  // mkstemp
 #include "rig.h"
 

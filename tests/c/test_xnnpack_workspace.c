@@ -1,6 +1,6 @@
-// test_xnnpack_workspace.c — delegates on several threads share workspaces, packed weights, the
-// program and the caller's thread pool. Results are those of a single thread; under the tsan preset
-// these are also the tests for data races.
+// test_xnnpack_workspace.c — tests delegates on several threads that share workspaces, packed
+// weights, the program and the caller's thread pool. Results are those of a single thread; under
+// the tsan preset these are also the tests for data races.
 #define _GNU_SOURCE  // mkstemp
 #include "rig.h"
 
@@ -23,7 +23,7 @@ enum { N_THREADS = 3 };
 
 typedef struct runner {
   bench b;
-  const bench *program;  // its program is loaded anew for each run; NULL: b has a method
+  const bench *program;  // its program is loaded again for each run; NULL: b has a method
   int n_runs;
   pthread_barrier_t *gate;  // at which all begin
   bool is_right;

@@ -1,5 +1,5 @@
-// xnn_subject.h — a delegate without a program, and its arguments: made from a payload, called with
-// any shapes within the payload's bounds, and made anew as often as a test asks.
+// xnn_subject.h — a delegate without a program, and its arguments. It is made from a payload,
+// called with any shapes within the payload's bounds, and made again as often as a test needs.
 #ifndef ET_XNN_SUBJECT_H
 #define ET_XNN_SUBJECT_H
 
@@ -66,7 +66,7 @@ static inline bool subject_begin(subject *s, rig payload, const et_xnnpack_optio
   return subject_begin_with(s, payload, options, &x_named);
 }
 
-// Inputs of many different numbers, the same at the same place in every call.
+// Inputs with many different numbers, which are the same in every call.
 static inline void subject_fill(subject *s) {
   for (size_t k = 0; k < s->n_args; k++) {
     const et_tensor *t = &s->tensors[k].t;
@@ -81,7 +81,7 @@ static inline void subject_fill(subject *s) {
   }
 }
 
-// Frees everything of XNNPACK; the next call makes it anew.
+// Frees all of XNNPACK's objects; the next call makes them again.
 static inline void subject_forget(subject *s) {
   et_backend_xnnpack.destroy(&s->delegate);
   s->delegate.engine = s->delegate.profiled = NULL;
@@ -127,8 +127,8 @@ static inline uint64_t subject_sum(const subject *s) {
   return sum;
 }
 
-// Whether a payload of halves is refused because this processor has no F16C, without which XNNPACK
-// has no kernels for it.
+// Whether an fp16 payload is refused because this processor has no F16C, without which XNNPACK has
+// no kernels for it.
 static inline bool subject_lacks_halves(const char *name) {
   if (strstr(name, "f16") == NULL) return false;
   subject s;

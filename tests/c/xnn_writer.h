@@ -1,6 +1,6 @@
-// xnn_writer.h — writes delegate payloads from plain structs, for tests that need what no exporter
-// emits. Knows the format's slots and nothing of the reader's code; checks nothing, so that tests
-// can write unsound payloads. Constants lie in the payload, or under a key.
+// xnn_writer.h — writes delegate payloads from plain structs, for tests that need payloads which no
+// exporter emits. Knows the format's slots and nothing of the reader's code; checks nothing, so
+// that tests can write unsound payloads. Constants lie in the payload, or under a key.
 #ifndef ET_XNN_WRITER_H
 #define ET_XNN_WRITER_H
 
@@ -175,7 +175,7 @@ static inline void x_write_constants(writer *w, const x_graph *g, size_t list, s
   }
 }
 
-// The elements of a vector of bytes lie at a multiple of 16, as those of Buffer do.
+// The elements of a vector of bytes are aligned to 16, like those of Buffer.
 static inline void x_write_buffers(writer *w, const x_graph *g, size_t list) {
   for (size_t i = 0; i < g->n_constants; i++) {
     const x_constant *c = &g->constants[i];

@@ -193,8 +193,7 @@ static void state_that_one_method_writes_another_reads(void) {
   et_method *writer_ = load_over(&r, "write", state), *reader = load_over(&r, "read", state);
   EXPECT(writer_ != NULL && reader != NULL);
   const float *y = run(reader, &r.err);
-  for (int i = 0; i < 3; i++)
-    EXPECT(y[i] == 20.f * (float)(i + 1));  // the state that the file has saved
+  for (int i = 0; i < 3; i++) EXPECT(y[i] == 20.f * (float)(i + 1));  // the saved state
   EXPECT(give(writer_, x, &r.err) == ET_OK);
   EXPECT(run(writer_, &r.err) != NULL && run(writer_, &r.err) != NULL);
   y = run(reader, &r.err);

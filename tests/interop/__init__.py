@@ -1,1 +1,1 @@
-"""Both directions against upstream's wheel, which lives in .venv-upstream."""
+"""Interoperation with upstream's wheel (in .venv-upstream), in both directions."""

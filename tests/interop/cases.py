@@ -30,9 +30,7 @@ class Case:
     dynamic_shapes: Callable[[], Any] | None = None
     more: Callable[[], list[Inputs]] | None = None
     stateful: bool = False
-    upstream_exports: bool = (
-        True  # False: a defect of upstream's exporter or kernels stands in the way
-    )
+    upstream_exports: bool = True  # False: a defect of upstream's exporter or kernels prevents it
     from_library: bool = False  # needs a library that only .venv has: traced there for both sides
     tolerance: tuple[float, float] = (1e-4, 1e-5)
 

@@ -1,13 +1,14 @@
-"""Networks of real size through XNNPACK, between upstream and us in both directions.
+"""Networks of real size on XNNPACK, exported by one side and run by the other, in both directions.
 
   python tests/interop/delegate_table.py [--keep FOLDER] [PATTERN…]
 
 A row per network, element type, writer of the file and runtime: how many delegates the writer's
 file has, the greatest difference from eager torch as a share of the greatest value, the same from
 the network in float64 (and how far eager itself is from that), the tolerance, and the time of one
-run. Upstream's file on upstream's runtime is there for comparison and fails nothing; networks with
-sizes known at run time only are written by us alone. The exit status is the number of failures. A
-folder to keep spares upstream's lowering, half a minute for a transformer, the next time.
+run. Upstream's file on upstream's runtime is only for comparison and is no failure; only our side
+writes networks with sizes known at run time. The exit status is the number of failures. --keep
+saves the programs, so that the next run skips upstream's lowering (half a minute for a
+transformer).
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ class Files:
         edge.to_executorch(config).save(self.folder / f"{name}.pte")
 
     def run_by(self, side: str, name: str, d: Delegated) -> tuple[list[list[Any]], float]:
-        """Outputs for every set of inputs, in order on one method, and the least time of one."""
+        """Outputs for every set of inputs, in order on one method, and the minimum time of one."""
         sets = [pytree.tree_flatten(inputs)[0] for inputs in d.case.all_inputs()]
         if side == "ours":
             return run_sets(self.folder / f"{name}.pte", sets)
@@ -126,7 +127,7 @@ def row(*cells: object) -> None:
 
 
 def compare(d: Delegated, files: Files) -> int:
-    """The rows of one network; how many of them fail."""
+    """Prints the rows of one network; returns the number of failures."""
     failed, right, tolerance = 0, reference(d), SHARE[d.kind]
     eager = worst_share(right.eager, right.exact) if right.exact else ""
     still = d.case.dynamic_shapes is None
@@ -139,7 +140,7 @@ def compare(d: Delegated, files: Files) -> int:
                 found, ms = files.run_by(runtime, name, d)
                 share = worst_share(found, right.eager)
                 exact = worst_share(found, right.exact) if right.exact else ""
-            except Exception as error:  # a row that fails must not end the table
+            except Exception as error:  # a failing row must not end the table
                 share, exact, ms = math.inf, "", math.nan
                 print(textwrap.indent(str(error)[-3000:], "    "))
             row(d.case.name, writer, runtime, counts, share, tolerance, exact, eager, f"{ms:.2f}")
@@ -149,7 +150,7 @@ def compare(d: Delegated, files: Files) -> int:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--keep", type=Path, help="a folder for programs, instead of a passing one")
+    parser.add_argument("--keep", type=Path, help="a folder that keeps the programs")
     parser.add_argument("names", nargs="*", default=["*"], help="patterns of networks' names")
     options = parser.parse_args()
     warnings.simplefilter("ignore")

@@ -1,5 +1,5 @@
-"""Programs that are given to XNNPACK: small networks of the catalogue, in float32, float16 and
-quantized to 8 and 4 bits; real_size.py has large ones.
+"""Programs delegated to XNNPACK: small networks of the catalogue, in float32, float16 and quantized
+to 8 and 4 bits; real_size.py has large ones.
 
 Imported by both virtual environments. A case's tolerance is a share of the greatest value that
 eager gives, since quantized results differ by a step of their scale.
@@ -35,8 +35,8 @@ def worst_share(found: list[list[Any]], wanted: list[list[Any]]) -> float:
     for ours, right in zip(found, wanted, strict=True):
         assert len(ours) == len(right)
         for x, y in zip(ours, right, strict=True):
-            assert x.shape == y.shape, f"{x.shape} instead of {y.shape}"
-            assert y.dtype in (x.dtype, torch.float64), f"{x.dtype} instead of {y.dtype}"
+            assert x.shape == y.shape, f"expected shape {y.shape}, got {x.shape}"
+            assert y.dtype in (x.dtype, torch.float64), f"expected {y.dtype}, got {x.dtype}"
             if not y.dtype.is_floating_point:
                 share = 0.0 if torch.equal(x, y) else math.inf
             else:
@@ -46,7 +46,7 @@ def worst_share(found: list[list[Any]], wanted: list[list[Any]]) -> float:
 
 
 def in_type(inputs: Inputs, dtype: torch.dtype) -> Inputs:
-    """Inputs whose floats are of another type."""
+    """Inputs whose floats are converted to another type."""
     return tuple(x.to(dtype) if x.is_floating_point() else x for x in inputs)
 
 
@@ -63,7 +63,7 @@ def halved(case: Case) -> Case:
 
 
 def _four_bits() -> nn.Module:
-    """Linear layers with 4-bit weights in groups of 32, activations quantized as they come."""
+    """Linear layers with 4-bit weights in groups of 32 and activations quantized at run time."""
     from torchao.quantization.granularity import PerAxis, PerGroup
     from torchao.quantization.quant_api import Int8DynamicActivationIntxWeightConfig, quantize_
 

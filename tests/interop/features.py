@@ -1,4 +1,4 @@
-"""Programs whose files use what goes beyond one method with its weights inside.
+"""Programs with several methods, external weights or state.
 
 Either exporter writes them (`package` is `executorch` or `executorch_py`: the names are the same),
 either runtime runs them, in their own virtual environments, on files in folder / name.
@@ -82,7 +82,7 @@ def initial_values(package: str) -> dict[str, Any]:
 
 
 class Remember(nn.Module):
-    """Writes a part of a cache that other methods read."""
+    """Writes a slice of a cache that other methods read."""
 
     def __init__(self, cache: nn.Module) -> None:
         super().__init__()
@@ -141,7 +141,8 @@ FEATURES = {
     "initial_values_of_state": Feature(
         one(Accumulate, S), [("forward", (S,)), ("forward", (S,))], initial_values
     ),
-    # State lies at the same place in every method; whether they share it is the caller's choice.
+    # State has the same address in the memory of every method; the caller chooses whether they
+    # share it.
     "shared_state": Feature(
         lambda: {"add": (Accumulate(), (S,)), "subtract": (Accumulate(-1.0), (S,))},
         [("add", (S,)), ("add", (S,))],
@@ -159,7 +160,7 @@ FEATURES = {
         planned(share_mutable_buffers=True),
         together=True,
     ),
-    # A module keeps its methods' memory apart, whatever the file says.
+    # A module never shares the memory of its methods, even if the file does.
     "methods_with_state_of_their_own": Feature(
         counters, [("up", (S,)), ("down", (S,)), ("up", (S,)), ("down", (S * 3,)), ("up", (S,))]
     ),
@@ -213,7 +214,7 @@ def copied(outputs: list[Any]) -> list[Any]:
 
 
 def run(package: str, name: str, folder: Path) -> None:
-    """Leaves results.pt: the flat outputs of the feature's calls, in order."""
+    """Writes results.pt: the flat outputs of the feature's calls, in order."""
     portable = importlib.import_module(f"{package}.extension.pybindings.portable_lib")
     runtime = importlib.import_module(f"{package}.runtime")
     feature, place = FEATURES[name], folder / name

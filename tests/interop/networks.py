@@ -1,4 +1,4 @@
-"""Networks, from a small convolutional one to transformers with a cache and quantized ones."""
+"""Networks: small convolutional ones, transformers with a cache, quantized ones."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ class CachedAttention(nn.Module):
 
 
 class Decoder(nn.Module):
-    """A small language model that is fed at given positions and remembers the earlier ones."""
+    """A small language model with a cache, whose inputs have positions."""
 
     def __init__(self, dim: int = 32, layers: int = 2) -> None:
         super().__init__()

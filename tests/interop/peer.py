@@ -1,4 +1,4 @@
-"""Upstream as a process beside the tests: one worker per test process, asked one thing at a time.
+"""Runs upstream in a worker process: one worker per test process, one request at a time.
 
 It imports upstream once, in upstream's own virtual environment, and works on files in a folder that
 both sides see. A worker that dies is replaced, so that the next test does not suffer.
@@ -20,7 +20,7 @@ TIMEOUT_S = 600.0
 
 
 class UpstreamError(AssertionError):
-    """Upstream's traceback, or what became of its process."""
+    """Upstream's traceback, or the end of its process."""
 
 
 class Upstream:

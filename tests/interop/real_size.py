@@ -1,4 +1,4 @@
-"""Networks of real size that are given to XNNPACK: for images, text and sequences, in float32 and
+"""Networks of real size delegated to XNNPACK: for images, text and sequences, in float32 and
 float16, with sizes known at run time only, and quantized to 8 bits.
 
 Imported by both virtual environments; delegate_table.py exports and runs them.
@@ -22,7 +22,7 @@ _POSITIONS = 16  # of the decoder's cache
 
 
 def _llama() -> nn.Module:
-    """One block as large models have them, with its embedding and its head."""
+    """One block of a large model, with its embedding and its head."""
     from models.transformer_models import decoder
 
     sizes = {"hidden_size": 512, "intermediate_size": 1376, "num_hidden_layers": 1}

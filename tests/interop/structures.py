@@ -91,7 +91,7 @@ def _parts(x: torch.Tensor) -> Any:
 
 
 def _wholes(x: torch.Tensor) -> Any:
-    """Concatenations whose parts are computed in their places."""
+    """Concatenations whose parts are computed in the result's memory."""
     a, b = x.sin(), x.cos()
     y = torch.cat([a, x[:1], torch.stack([b[0], a[1]])])
     return y * 2, torch.cat([y, b.exp().view(2, 8)]), a + b
@@ -105,7 +105,7 @@ def _checked(position: torch.Tensor) -> int:
 
 
 class Caches(nn.Module):
-    """State that is updated a row at a time, in all the ways that decoders write it."""
+    """State that is updated a row at a time, in all ways that decoders use."""
 
     NAMES = ("index", "copied", "fixed", "head", "item", "narrow", "layers", "layer", "spread")
 
@@ -244,7 +244,8 @@ BY_DATA = [
 
 
 class Overwriting(nn.Module):
-    """Operators whose first (or only) whole operand dies with them, so that it is written over."""
+    """Operators whose first (or only) whole operand is not used later, so that its memory is
+    reused."""
 
     FLOATS: tuple[Callable[..., torch.Tensor], ...] = (
         *(torch.abs, torch.ceil, torch.cos, torch.erf, torch.exp, torch.floor, torch.neg),

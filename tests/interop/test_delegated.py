@@ -1,6 +1,6 @@
 """Programs that upstream delegates to XNNPACK run on our runtime as in eager torch.
 
-delegate_table.py does it, and the other direction, for networks of real size.
+delegate_table.py tests networks of real size in both directions.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Upstream runs what we lower with weights in few bits: the same file, the same numbers."""
+"""Upstream runs our programs with low-bit weights: the same file gives the same numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Upstream's side of the interop tests, run by .venv-upstream's Python; interop.peer talks to it.
+"""Upstream's side of the interop tests, run by .venv-upstream's Python for interop.peer.
 
   python upstream_worker.py DESCRIPTOR
 
@@ -7,13 +7,13 @@ Reads one JSON request a line: {"action": …, "folder": …, "name": …}, answ
 actions, on files in the folder:
   export         a case of the catalogue -> NAME.pte (cases from a library are not traced here:
                  NAME.pt2 must be there)
-  delegate       a case of delegated.py -> NAME.pte, what its partitioner takes given to XNNPACK
+  delegate       a case of delegated.py -> NAME.pte, delegated to XNNPACK by its partitioner
   delegate_real  the same for a case of real_size.py
   run            NAME.pte -> NAME.pt: a list of flat output lists, one per set of inputs
   run_inputs     NAME.pte on every set of inputs in NAME.inputs.pt -> NAME.pt
-  time_inputs    the same, with the least time of a run on the first set: {"outputs", "ms"}
+  time_inputs    the same, with the minimum time of a run on the first set: {"outputs", "ms"}
   write_feature  a feature of features.py -> NAME/program.pte and its data file
-  run_feature    these -> NAME/results.pt
+  run_feature    these files -> NAME/results.pt
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ def tensors(
 
 
 def truth(args: list[torch.Tensor], *rest: Any, **kwargs: Any) -> torch.Tensor:
-    """By the definition: in f32 at least, rounded once."""
+    """The result by definition: in f32 at least, rounded once."""
     wide = torch.promote_types(args[0].dtype, torch.float32)
     mask = rest[0] if rest else None
     if mask is not None and mask.dtype == torch.bool:

@@ -1,4 +1,5 @@
-"""Operators that rearrange whole tensors, against eager torch: joins, flips, rolls, pixels."""
+"""Operators that rearrange whole tensors, against eager torch: concatenation, flips, rolls, pixel
+shuffles."""
 
 from __future__ import annotations
 

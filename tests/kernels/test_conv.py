@@ -158,8 +158,8 @@ def test_a_transposed_one_multiplies_no_padding(name: str, wild: float, dtype: t
     b = b.expand(kernel[1] * arguments[-1]).contiguous()
     w.view(-1)[w.numel() // 2] = wild
     eager = torch.ops.aten.convolution(x, w, b, *arguments)
-    # On a processor without products of halves, eager's are off by more than a rounding: 1.2e-3
-    # from float64, float32's 4.7e-4.
+    # On a processor without half-precision products, eager's error is more than a rounding: 1.2e-3
+    # from float64; that of float32 is 4.7e-4.
     wide = torch.promote_types(dtype, torch.float32)
     operands = (t.to(wide) for t in (x, w, b))
     wanted = torch.ops.aten.convolution(*operands, *arguments).to(dtype)
@@ -178,7 +178,7 @@ def test_a_transposed_one_multiplies_no_padding(name: str, wild: float, dtype: t
 
 
 def test_padding_times_infinity_is_nan_in_a_plain_one() -> None:
-    # Eager's own ways differ here: by MKL-DNN it often leaves the products out.
+    # Eager's implementations differ here: with MKL-DNN it often omits the products.
     x, w = torch.ones(1, 1, 4, 4), torch.ones(1, 1, 3, 3)
     w[0, 0, 0, 0] = float("inf")
     arguments = ([1, 1], [1, 1], [1, 1], False, [0, 0], 1)

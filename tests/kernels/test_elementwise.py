@@ -1,5 +1,5 @@
-"""Special cases of elementwise operators: special values pairwise, halves beside other types,
-complex numbers, integers that wrap, and what is refused. The operator table runs the rest."""
+"""Special cases of elementwise operators: pairs of special values, half precision with other types,
+complex numbers, integers that wrap, and refusals. The operator table runs the rest."""
 
 from __future__ import annotations
 

@@ -32,7 +32,8 @@ def test_bags_equal_eager(mode: int, dtype: torch.dtype) -> None:
         args += [False, mode, False, None, last, padding]
         for op in (A._embedding_bag, A._embedding_bag_forward_only):
             want = list(op(*args))
-            # Eager computes means of halves in halves; a sum in f64 is the better one.
+            # Eager computes means of half types in half precision; a sum in f64 is the better
+            # reference.
             want[0] = op(args[0].double(), *args[1:])[0].to(dtype)
             if op is A._embedding_bag_forward_only and last:
                 # The exported program has an entry for the last offset, which eager fills with 0.

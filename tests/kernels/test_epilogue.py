@@ -1,5 +1,5 @@
-"""Chains of element-wise steps give the bits of their steps one by one, alone and after a product
-or convolution.
+"""Epilogues (chains of element-wise steps) give the bits of their separate steps, alone and after a
+product or convolution.
 """
 
 from __future__ import annotations
@@ -114,7 +114,8 @@ def by_steps(start: torch.Tensor, chain: str, numbers: list[float], tensors: Any
 
 
 def check_all_ways(op: Any, plain: torch.Tensor, *args: Any) -> None:
-    """Every chain after the operator, with each instruction set, against its steps."""
+    """Runs every epilogue after the operator, with each instruction set, and compares it with its
+    steps."""
     for chain, numbers, n_tensors in CHAINS:
         tensors = [
             torch.empty_like(plain).copy_(values(*plain.shape) + i) for i in range(n_tensors)

@@ -25,7 +25,7 @@ def spread(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
 def test_histc_equals_eager(dtype: torch.dtype) -> None:
     for shape in ((), (1,), (200,), (7, 9, 3), (0,), (3, 0)):
         x = spread(shape, dtype)
-        # Eager computes the bins of halves in halves, and counts in halves; ours are those of f32.
+        # Eager computes the bins and counts of half types in half precision; ours are those of f32.
         wide = x if dtype.itemsize >= 4 else x.float()
         for bins, (low, high) in itertools.product((1, 4, 37), ((0, 0), (-2, 2.5), (1, 1), (0, 9))):
             want = torch.histc(wide, bins, min=low, max=high).to(dtype)

@@ -228,9 +228,9 @@ def one_eager_thread() -> Iterator[None]:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64], ids=str)
 def test_threads_share_many_tuples(dtype: torch.dtype, one_eager_thread: None) -> None:
-    """Indices repeat, so that sums and last values show the order in which they are made.
+    """Indices repeat, so that sums and last values depend on the order of writes.
 
-    Eager's last value is the last one only where it has one thread.
+    Eager writes the last value last only with one thread.
     """
     x = sample((90, 110), dtype)
     rows = sample((150, 61), torch.int64) * 7919 % 180 - 90

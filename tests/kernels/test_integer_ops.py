@@ -1,5 +1,5 @@
-"""Operators on 8-bit integers give the integers of their definitions, exactly, in every way of
-running and with every instruction set: sums are exact, and what follows is the same few operations.
+"""Operators on 8-bit integers give exactly the integers of their definitions, in every way of
+running and with every instruction set: sums are exact, and requantization uses the same operations.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def image(*shape: int) -> torch.Tensor:
 
 
 def check_everywhere(op: Any, *args: Any, order: tuple[int, ...] | None = None) -> torch.Tensor:
-    """The operator's definition, in every way, and the same with each instruction set."""
+    """Compares every way of running, with each instruction set, with the operator's definition."""
     (wanted,) = check_op(op, *args, out_order=order, scale=4)
     name = f"{op._schema.name}.out"
     for isa in isas():

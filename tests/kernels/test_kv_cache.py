@@ -44,7 +44,7 @@ def tensors(shape: tuple[int, ...], dtype: torch.dtype) -> list[torch.Tensor]:
 
 
 def truth(args: list[torch.Tensor], *rest: Any) -> torch.Tensor:
-    """In f32, rounded once."""
+    """The result in f32, rounded once."""
     return llama.custom_sdpa(*(t.float() for t in args), *rest).to(args[0].dtype)
 
 

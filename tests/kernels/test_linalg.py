@@ -1,4 +1,4 @@
-"""Linear algebra of small matrices against eager torch, and by what factors multiply to."""
+"""Linear algebra of small matrices against eager torch, and by the products of factors."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def positive(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
 
 
 def run(name: str, *args: Any, like: Any, prepared: bool = True) -> list[torch.Tensor]:
-    """The results, whose planned memory is what eager's results are like."""
+    """The results, in planned memory with the layout of eager's results."""
     outs = [Out(t.dtype, t.shape) for t in ([like] if isinstance(like, torch.Tensor) else like)]
     return run_op(f"aten::{name}", *args, out=outs, prepared=prepared)
 
@@ -122,7 +122,7 @@ def test_roots_of_positive_matrices_equal_eager(dtype: torch.dtype) -> None:
         a = positive(*shape, dtype=dtype) if shape[-1] > 0 else values(*shape, dtype=dtype)
         for upper in (False, True):
             expected = torch.linalg.cholesky_ex(a, upper=upper)
-            kept = a.triu() if upper else a.tril()  # the other triangle does not count
+            kept = a.triu() if upper else a.tril()  # the other triangle is ignored
             found = run("linalg_cholesky_ex.L", kept, upper, False, like=tuple(expected))
             assert_close(found[0], expected[0], 16)
             assert_close(found[1], expected[1])

@@ -110,7 +110,7 @@ def test_arc_tangents_of_two_err_by_at_most_two_units() -> None:
     assert error[worst] <= MAX_ULP, (y[normal][worst].item(), x[normal][worst].item())
 
 
-# numpy computes these in long double; the others are made of them.
+# numpy computes these in long double; the others are computed from them.
 EXACT: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     **{name: getattr(np, "arc" + name[1:] if name[0] == "a" else name) for name in FUNCTIONS[:8]},
     **{name: getattr(np, name) for name in FUNCTIONS if hasattr(np, name)},

@@ -9,7 +9,7 @@ from support.op_driver import Const, OpError, Out, check_op, isa_limit, isas, ru
 aten = torch.ops.aten
 FLOATS = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
 INTEGERS = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64]
-# m, n, k: around the tile and block sizes, and with nothing in one of them.
+# m, n, k: around the tile and block sizes, and with one size 0.
 SHAPES = [
     (1, 1, 1),
     (3, 5, 7),
@@ -170,7 +170,8 @@ CHUNK = 256  # of the sums over k: micro/gemm/gemm.h
 
 
 def chunked(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """The definition of a long product: products of one chunk of k each, added one by one."""
+    """The definition of a product with large k: products of one chunk of k each, added one by
+    one."""
     total = None
     for k in range(0, a.shape[1], CHUNK):
         out = Out(a.dtype, (a.shape[0], b.shape[1]))
@@ -237,7 +238,7 @@ def test_long_sums_are_as_accurate_as_eager(k: int) -> None:
 
 
 def test_products_of_several_blocks_begin_at_what_is_added() -> None:
-    """Both operands are packed block by block, and partial sums wait in the result."""
+    """Both operands are packed block by block, and partial sums are stored in the result."""
     a, b, c = matrix(547, 1100), matrix(1100, 45), matrix(547, 45)
     check_op(aten.addmm.out, c, a, b, beta=0.5, alpha=2.0, scale=8)
     check_op(aten.addmm.out, matrix(547, 1), a, b, scale=8)

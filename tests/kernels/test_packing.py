@@ -1,4 +1,4 @@
-"""Constant weights are packed by the first run: later runs, of any size, find all of them."""
+"""Constant weights are packed by the first run: later runs, of any size, use all of them."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def test_fractional_max_pooling_equals_eager(dtype: torch.dtype) -> None:
         images, channels = lead if len(lead) == 2 else (1, lead[0])
         samples = torch.rand(images, channels, len(size), generator=generator).to(dtype)
         x = mixed(shape, dtype)
-        # Eager places the windows in halves for halves; ours are those of f32.
+        # Eager computes window positions of half types in half precision; ours are those of f32.
         wide = torch.float64 if dtype == torch.float64 else torch.float32
         values, indices = op.overloadpacket(x.to(wide), kernel, size, samples.to(wide))
         for order in orders(len(shape)):

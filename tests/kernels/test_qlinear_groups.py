@@ -1,5 +1,6 @@
-"""Rows of int8 times weights of 4 bits in groups: the bits of the definition, in every way of
-running and with every instruction set, and what dequantized operands give, but for rounding.
+"""Products of int8 rows and 4-bit weights in groups: they have the bits of the definition, in every
+way of running and with every instruction set, and equal the product of dequantized operands up to
+rounding.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ def made(seed: int) -> torch.Generator:
 
 
 class Product:
-    """Random operands: as kernels read them, and what they stand for."""
+    """Random operands: packed for kernels, and dequantized."""
 
     def __init__(
         self,
@@ -91,7 +92,8 @@ def test_sums_of_groups_are_exact_and_then_scaled(shape: tuple[int, ...], n: int
     Product(shape, n, 32).check()
 
 
-# Terms of a row and of a group: what quantizers give, and steps and parts that are not full.
+# Terms of a row and of a group: sizes that quantizers use, and sizes with incomplete steps and
+# parts.
 GROUPS = [(256, 64), (256, 128), (256, 256), (1024, 256), (67, 67), (60, 12), (15, 5), (80, 40)]
 GROUPS += [(24, 8), (8, 1), (300, 100), (34, 17), (2048, 32)]
 

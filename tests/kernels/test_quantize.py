@@ -119,7 +119,8 @@ def test_a_range_of_integers_wider_than_an_integer_gives_a_scale() -> None:
 
 
 def unpacked(weight: torch.Tensor, bits: int) -> torch.Tensor:
-    """The numbers of a packed table: 4 bits are stored high half first, 2 bits low end first."""
+    """The numbers of a packed embedding: 4 bits are stored high half first, 2 bits low end
+    first."""
     shifts = {8: [0], 4: [4, 0], 2: [0, 2, 4, 6]}[bits]
     if bits == 8:
         return weight.to(torch.int32)

@@ -1,4 +1,4 @@
-"""Attention over caches of bytes, against the same over what the bytes stand for."""
+"""Attention over int8 caches, compared with attention over the dequantized caches."""
 
 from __future__ import annotations
 

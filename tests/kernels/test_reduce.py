@@ -73,7 +73,7 @@ def test_reductions_over_one_dim_and_over_all_equal_eager(dtype: torch.dtype) ->
             check_op(A.max.dim_max, x, dim)
             check_op(A.min.dim_min, x, dim, True)
             check_op(A.cumsum.out, x, dim, scale=8 if dtype in HALVES else 2)
-            if dtype not in HALVES:  # eager rounds halves after every product
+            if dtype not in HALVES:  # eager rounds half types after every product
                 check_op(A.prod.int_out, x, dim, scale=20)
             if dtype != torch.bool:
                 check_op(A.argmax.out, x, dim)

@@ -117,7 +117,7 @@ def test_nonzero_needs_room_and_i64() -> None:
 
 @pytest.mark.parametrize("dim", [0, 1, 2])
 def test_threads_share_many_elements(dim: int) -> None:
-    """Indices repeat, so that sums show the order in which they are made."""
+    """Indices repeat, so that sums depend on their order."""
     x, index = sample((31, 37, 23)), pick((31, 37, 23), (31, 37, 23)[dim])
     check_op(aten.gather.out, x, dim, index)
     check_op(aten.scatter.src_out, x, dim, index * 0 + 2, x)
@@ -128,7 +128,7 @@ def test_threads_share_many_elements(dim: int) -> None:
 @pytest.mark.parametrize("dtype", ONE_PER_SIZE, ids=str)
 @pytest.mark.parametrize("shape", [(31, 37, 23), (26381,), (2, 13001)], ids=str)
 def test_threads_share_what_a_mask_selects(shape: tuple[int, ...], dtype: torch.dtype) -> None:
-    """In any layout of both, and with a mask that stands for several elements."""
+    """Any layout of both, and a mask that is broadcast over several elements."""
     rank = len(shape)
     mask = sample(shape, torch.bool)
     for order in orders(rank):

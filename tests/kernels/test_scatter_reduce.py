@@ -121,7 +121,7 @@ def test_wrong_arguments_are_refused_with_words() -> None:
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("dim", [0, 1, 2])
 def test_threads_share_what_stays_in_place(dim: int, way: str) -> None:
-    """Sums and products of f32 show the order in which they are made."""
+    """Sums and products of f32 depend on their order."""
     shape = (31, 37, 23)
     index, few = pick(shape, shape[dim]), pick(shape[dim : dim + 1], shape[dim])
     for dtype in (torch.float32, torch.bfloat16, torch.int32):

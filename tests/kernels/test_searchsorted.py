@@ -67,7 +67,7 @@ def test_nan_lies_behind_everything() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int64, torch.int16], ids=str)
 def test_many_values_are_found_in_boundaries_of_any_number(dtype: torch.dtype) -> None:
-    """Of enough values for every thread, and not a whole number of blocks."""
+    """Enough values for every thread, and no whole number of blocks."""
     for n in (0, 1, 2, 3, 6, 7, 8, 61):
         bounds = boundaries((n,), dtype)
         x = (sample((101, 53), torch.int64) * 7919 % 131 - 20).to(dtype)

@@ -19,7 +19,8 @@ SHAPES = [(7,), (3, 5), (2, 0, 3), (2, 3, 4, 5), (1, 1), (4, 1000), (3, 30, 17),
 
 
 def check(op: torch._ops.OpOverload, x: torch.Tensor, dim: int) -> None:
-    """Against eager in at least f32, rounded once: eager's own halves round between the steps."""
+    """Compares with eager in at least f32, rounded once: eager rounds half types between the
+    steps."""
     wide = x.to(torch.promote_types(x.dtype, torch.float32))
     check_op(op, x, dim, False, expected=FUNCTIONS[op](wide, dim).to(x.dtype))
 
@@ -76,7 +77,7 @@ def test_integers_and_bad_dimensions_are_refused() -> None:
 
 
 def test_terms_below_the_smallest_normal_number_are_zero() -> None:
-    """Masks of -100 leave such terms; what multiplies them next would pay a hundredfold."""
+    """Masks of -100 leave such terms, whose products would be a hundred times slower."""
     smallest = torch.finfo(torch.float32).tiny
     for n in (6, 200):  # short rows and long ones
         x = torch.tensor([[0.0, -50.0, -88.0, -95.0, -200.0, -math.inf]]).repeat(1, n // 6 + 1)

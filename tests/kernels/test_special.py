@@ -196,7 +196,7 @@ def test_zeta_of_fractional_exponents_errs_by_few_units(dtype: torch.dtype, most
     s = torch.cat([spread(1.001, 3, (20,), dtype), spread(3, 45, (20,), dtype)])
     q = torch.cat([spread(0.05, 4, (10,), dtype), spread(4, 30, (10,), dtype)]).repeat(2)
     if dtype == torch.float32:
-        q[20:] = q[20:] % 4 + 0.25  # else most sums vanish
+        q[20:] = q[20:] % 4 + 0.25  # otherwise most sums vanish
     (y,) = run_op("aten::special_zeta.out", s, q, out=[Out(dtype, (40,))])
     with mpmath.workprec(400):
         for exponent, shift, found in zip(s.tolist(), q.tolist(), y.numpy(), strict=True):

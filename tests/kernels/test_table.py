@@ -1,4 +1,4 @@
-"""The operator table, one test for each operator and dtype: every row of it, in every mode."""
+"""The operator table: one test for each operator and dtype runs all their rows in every mode."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Operands that lie differently: whatever the dim orders, an element meets its own partners.
+"""Operands with different layouts: for any dim orders, elements are combined with those at the same
+index.
 
-Tensors are large enough for the walk by tiles, with sizes that no tile divides.
+Tensors are large enough for tiled iteration, with sizes that no tile divides.
 """
 
 from __future__ import annotations

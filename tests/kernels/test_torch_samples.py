@@ -1,6 +1,6 @@
 """Kernels against eager torch on the samples that torch tests its own functions with.
 
-Some 4900 calls of the operators that the functions come down to, each in every way of running:
+About 4900 calls of the operators into which the functions decompose, each in every way of running:
 static and growing outputs, prepared or not, with threads. Calls that a kernel refuses on purpose,
 and results that are not unique, are in the tables here.
 """
@@ -23,8 +23,8 @@ RANDOM = frozenset({
     "native_dropout", "new_empty", "new_empty_strided", "normal", "normal_functional", "poisson",
     "rand", "rand_like", "randint", "randint_like", "randn", "randn_like", "randperm",
 })  # fmt: skip
-# Of several right results eager gives one: signs of vectors, layouts of factors, places of equal
-# elements. Tests of these operators' own compare what is unique.
+# These operators have several right results: signs of vectors, layouts of factors, indices of equal
+# elements. Their own tests compare the unique parts.
 NOT_UNIQUE = frozenset({
     "_linalg_det", "_linalg_eigh", "_linalg_slogdet", "_linalg_svd", "linalg_lu_factor_ex",
     "linalg_qr", "sort", "topk",
@@ -71,6 +71,6 @@ def _failure(call: Call) -> str:
 @pytest.mark.parametrize("part", range(PARTS))
 def test_kernels_give_what_eager_gives_on_torchs_samples(part: int) -> None:
     known = [c for c in calls(functions()[part::PARTS]) if _comparable(c)]
-    assert len(known) >= FEWEST, f"torch's samples came down to {len(known)} calls only"
+    assert len(known) >= FEWEST, f"torch's samples decompose into {len(known)} calls only"
     failures = [words for words in map(_failure, known) if words]
     assert not failures, f"{len(failures)} of {len(known)} calls differ:\n" + "\n".join(failures)

@@ -1,5 +1,5 @@
 """Distinct elements and slices against eager torch: types, layouts, NaN, counts, sources, and
-results for which less room was planned than there are elements.
+results with less planned memory than elements.
 """
 
 from __future__ import annotations

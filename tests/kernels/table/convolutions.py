@@ -1,7 +1,7 @@
 """Rows of convolutions: 1-d to 3-d, grouped, depthwise, dilated, transposed; dtypes and layouts.
 
-Weights are constant in some rows, so that the prepare step packs them, and not in others. The cases
-have names for the tests of what is special about convolutions (tests/kernels/test_conv.py).
+Weights are constant in some rows, so that the prepare step packs them, and not in others. The names
+of cases are for tests/kernels/test_conv.py, which tests special properties of convolutions.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ CHANNELS_LAST = {3: (0, 2, 1), 4: (0, 2, 3, 1), 5: (0, 2, 3, 4, 1)}
 
 
 def exact_integers(x: torch.Tensor, w: torch.Tensor, b: Any, *args: Any) -> torch.Tensor:
-    """Eager's narrow integers overflow in their own way: f64 is exact here, then wraps."""
+    """Eager's narrow integers overflow in another way. f64 is exact here; then the result wraps."""
     wide = None if b is None else b.double()
     result: torch.Tensor = torch.ops.aten.convolution(x.double(), w.double(), wide, *args)
     return result.to(torch.int64).to(x.dtype)
@@ -206,7 +206,7 @@ def is_quick(case: Convolution) -> bool:
 
 
 def layouts() -> Iterator[Row]:
-    """Input, weight and output lie each in its own way."""
+    """Input, weight and output each have a different layout."""
     for case in filter(is_quick, CASES.values()):
         last, plain = CHANNELS_LAST[len(case.x)], tuple(range(len(case.x)))
         back = plain[::-1]

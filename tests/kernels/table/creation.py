@@ -1,4 +1,4 @@
-"""Rows of operators that make tensors of nothing or of a number, and of rarer functions."""
+"""Rows of operators that create tensors from nothing or from a number, and of rarer functions."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def ranges() -> Iterator[Row]:
 
 
 def rare_functions() -> Iterator[Row]:
-    """Of two numbers; judged by eager's f64, rounded once."""
+    """Rows of two operands, compared with eager's f64, rounded once."""
 
     def rounded(name: str) -> Any:
         function = getattr(torch.ops.aten, name)

@@ -152,7 +152,7 @@ BINARY = [
 
 
 def _pair(f: Binary, left: T, right: T) -> tuple[T, T]:
-    """Operands of one operator: of one range, and the right one of another seed."""
+    """Operands of one operator: both of one range, the right one with another seed."""
     return (
         replace(left, low=f.low, high=f.high),
         replace(right, low=f.low, high=f.high, nonzero=f.divides, seed=1),
@@ -231,7 +231,7 @@ def of_a_tensor_and_numbers() -> Iterator[Row]:
     for name, dtypes, choices in WITH_NUMBERS:
         op = f"aten::{name}"
         for dtype, args in itertools.product(dtypes, choices):
-            # these round halves between their operations
+            # these round to half precision between their operations
             exact = dtype in HALVES and (name[:3] in ("pow", "elu", "glu") or len(args) > 1)
             for t in (
                 T((4, 6, 8), dtype, 0, 9, nonzero=True),
@@ -273,8 +273,8 @@ def with_modes() -> Iterator[Row]:
 
 
 def _rounded_like_halves() -> Iterator[Row]:
-    """Intermediate values that eager rounds to halves: quotients before they are cut, factors of
-    sums."""
+    """Intermediate values that eager rounds to half precision: quotients before truncation, factors
+    of sums."""
     for dtype, other in itertools.product(HALVES, (*HALVES, I8)):
         x, y = T((40, 32), dtype, -9, 9), T((40, 32), other, nonzero=True, seed=1)
         mixed = [(x, y), (y, x), (x, replace(y, shape=(32,)))]
@@ -286,7 +286,7 @@ def _rounded_like_halves() -> Iterator[Row]:
         for mode in ("floor", "trunc"):
             given = {"rounding_mode": mode}
             yield Row("aten::div.out_mode", (values, T((17,), dtype, values=SPECIAL)), given)
-        # Enough to fill eager's vectors: it rounds products, too, where it works one by one.
+        # Enough elements to fill eager's vectors: its scalar code rounds products too.
         left, right = T((64,), dtype), T((64,), dtype, seed=1)
         for name, alpha in itertools.product(("add", "sub"), (1.7, -0.3)):
             yield Row(f"aten::{name}.out", (left, right), {"alpha": alpha})
@@ -357,7 +357,7 @@ SPECIAL_FUNCTIONS: list[tuple[str, tuple[float, float]]] = [
 
 
 def of_special_functions() -> Iterator[Row]:
-    """Judged by eager's f64, rounded once: eager's narrow types keep fewer digits."""
+    """Compared with eager's f64, rounded once: eager's narrow types keep fewer digits."""
 
     def reference(name: str) -> Any:
         function = getattr(torch.ops.aten, name)

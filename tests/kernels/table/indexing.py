@@ -1,7 +1,7 @@
 """Rows of operators that read and write by index: index, gather, scatter, masks, embeddings.
 
-Indices are drawn inside their bounds (the refusals have tests with names), repeat where the result
-does not depend on the order of writes, and are i64 and i32.
+Indices are inside their bounds (named tests cover the refusals), repeat where the result does not
+depend on the order of writes, and are i64 and i32.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Rows of linear algebra on small matrices and of Fourier transforms.
 
-Factors that are not unique (eigenvectors, singular vectors) have tests with names; here stand their
-values, and everything that eager and ours must agree on.
+Named tests cover factors that are not unique (eigenvectors, singular vectors). The rows here have
+their values, and all other results, which must equal eager's.
 """
 
 from __future__ import annotations
@@ -84,8 +84,8 @@ def transforms() -> Iterator[Row]:
 
 
 def _hermitian(z: torch.Tensor, dims: list[int], norm: int, n: int) -> torch.Tensor:
-    """Eager's result for the spectrum as it reads it: the imaginary parts of both ends do not
-    count."""
+    """Eager's result for the spectrum without the imaginary parts of both ends, which it
+    ignores."""
     z = z.clone()
     z[:, 0] = z[:, 0].real.to(z.dtype)
     if n % 2 == 0:

@@ -83,7 +83,7 @@ VIEWS: list[tuple[str, tuple[int, ...], list[Any]]] = [
     ("repeat.out", (2, 3, 4), [[2, 2, 2]]),
     ("repeat.out", (3, 4), [[0, 2]]),
 ]
-# the same, for element types that eager can do it in
+# the same, for element types that eager supports
 MOVES: list[tuple[str, tuple[int, ...], list[Any]]] = [
     ("flip.out", (3, 4), [[0]]),
     ("flip.out", (2, 3, 5), [[-1, 0]]),
@@ -243,7 +243,7 @@ def conversions() -> Iterator[Row]:
 
 
 def dim_orders() -> Iterator[Row]:
-    """Copies that exist for the layout of their result."""
+    """Copies to a given layout of the result."""
 
     def same(x: torch.Tensor, *_: Any) -> torch.Tensor:
         return x

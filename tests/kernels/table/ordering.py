@@ -16,7 +16,7 @@ STRANGE = (0.0, NAN, -0.0, -INF, 1.5, 0.0, NAN, INF, -1.5, 3.0, 2.0, -7.0)
 
 
 def stable_sort(x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-    """Ours is always stable, so that indices are defined; eager's default promises less."""
+    """Our sort is always stable, so that indices are defined; eager's default is not."""
     names = dict(zip(("dim", "descending"), args, strict=False)) | kwargs
     return torch.sort(x.contiguous(), **(names | {"stable": True}))
 
@@ -41,7 +41,7 @@ def sorts() -> Iterator[Row]:
 
 
 def largest() -> Iterator[Row]:
-    """Elements differ, so that indices are defined."""
+    """Distinct elements, so that indices are defined."""
     values = tuple(range(1, 61))
     mixed = tuple(values[i * 37 % 60] for i in range(60))
     for dtype, big, in_order in itertools.product(NUMBERS, (True, False), (True,)):
@@ -102,7 +102,7 @@ def counts() -> Iterator[Row]:
 
 
 def _unique(inverse: bool) -> Any:
-    """Eager always gives the inverse; ours is empty where nobody asked for it."""
+    """Eager always returns the inverse; ours is empty unless it is requested."""
 
     def result(x: torch.Tensor, in_order: bool, wants: bool, count: bool) -> Any:
         values, places, counts = torch.ops.aten._unique2(x, in_order, wants, count)

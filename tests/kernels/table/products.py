@@ -13,7 +13,7 @@ import torch
 from kernels.table.row import FLOATS, HALVES, NUMBERS, Row, T, growing, small
 
 F32 = torch.float32
-# m, n, k: around the tile and block sizes, and with nothing in one of them
+# m, n, k: around the tile and block sizes, and with one size 0
 SHAPES = [(1, 1, 1), (3, 5, 7), (1, 64, 33), (14, 32, 16), (15, 33, 65), (29, 97, 130),
           (0, 4, 3), (4, 0, 3), (4, 5, 0)]  # fmt: skip
 Pair = tuple[tuple[int, ...] | None, tuple[int, ...] | None, tuple[int, ...] | None]

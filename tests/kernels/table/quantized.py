@@ -28,7 +28,7 @@ Q = "quantized_decomposed::"
 
 
 def by(function: Any, drop: int = 0) -> Any:
-    """A reference that leaves out the kernel's last arguments, which torch's operator has not."""
+    """A reference without the kernel's last arguments, which torch's operator lacks."""
 
     def result(*args: Any) -> Any:
         return function(*args[: len(args) - drop])

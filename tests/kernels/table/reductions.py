@@ -1,4 +1,4 @@
-"""Rows of operators that go along dimensions: reductions, scans, softmax and normalisation.
+"""Rows of operators over dimensions: reductions, scans, softmax and normalisation.
 
 Every operator runs in all its dtypes over dimensions (negative ones, several, none), with and
 without keeping them, over layouts, empty tensors, ties and NaN.
@@ -213,7 +213,8 @@ def layer_norms() -> Iterator[Row]:
 
 
 def _plain_layer_norm(x: torch.Tensor, *args: Any) -> Any:
-    """Eager's statistics of a permuted tensor are permuted too; they should be like their shape."""
+    """Eager's statistics of a permuted tensor are permuted too; ours have the layout of their
+    shape."""
     return tuple(t.contiguous() for t in torch.ops.aten.native_layer_norm(x.contiguous(), *args))
 
 

@@ -1,9 +1,9 @@
-"""A row of the operator table: which operator, which arguments, and how its result is judged.
+"""A row of the operator table: an operator, its arguments, and the comparison of its result.
 
 Rows are plain data, so that the whole table is counted and listed without running anything. T
-stands for a tensor and says how to draw its elements; the same T always gives the same tensor. A
-row knows nothing of operators beyond their names: what eager torch gives for the same arguments is
-right, where `exact` says so after its intermediate results are kept in a wider type.
+describes a tensor and the random generation of its elements; the same T always gives the same
+tensor. A row knows nothing of operators beyond their names. The expected result is eager torch's
+for the same arguments, with intermediate results in a wider type if `exact` is set.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class T:
 
 
 def small(shape: tuple[int, ...], dtype: torch.dtype, seed: int = 0, **how: Any) -> T:
-    """Small elements: sums of products do not cancel to nothing."""
+    """Small elements: sums of products do not cancel to zero."""
     low, high = (-9, 9) if not dtype.is_floating_point else (-0.5, 0.5)
     return T(shape, dtype, low, high, seed=seed, **how)
 
@@ -124,7 +124,7 @@ class Row:
 
     @property
     def dtype(self) -> str:
-        """The short name of the first tensor's dtype, or of the dtype asked for."""
+        """The short name of the first tensor's dtype, or of the dtype argument."""
         for t in _tensors(self.args):
             return NAMES[t.dtype]
         return NAMES.get(self.out_dtype or self.kwargs.get("dtype", torch.float32), "any")

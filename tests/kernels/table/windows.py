@@ -1,4 +1,4 @@
-"""Rows of operators that look through windows: pooling and its gradients, resampling, sampling."""
+"""Rows of operators over windows: pooling and its gradients, resampling, sampling."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def gradients() -> Iterator[Row]:
         if 0 not in shape:
             yield Row(name, (_whole(grad, dtype), _whole(shape, dtype)), scale=4)
 
-    # windows that do not overlap: indices are known without running anything
+    # windows that do not overlap: indices are known in advance
     indices = T((1, 2, 2, 2), I64, values=(0, 3, 9, 11, 1, 2, 8, 15))
     for dtype in FLOATS:
         args = (_whole((1, 2, 2, 2), dtype), _whole((1, 2, 4, 4), dtype))

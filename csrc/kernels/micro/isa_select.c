@@ -1,6 +1,6 @@
 // isa_select.c — see isa_select.h. CPU features are read with cpuid and xgetbv instead of the
-// compiler's helper library, which bare builds lack. The cache is the one writable datum of the
-// kernels: an atomic that, outside of tests, only ever receives one value.
+// compiler's helper library, which bare builds lack. The cache is the only writable datum of the
+// kernels: an atomic that, outside of tests, is only ever set to one value.
 #include "kernels/micro/isa_select.h"
 
 #include <stdatomic.h>

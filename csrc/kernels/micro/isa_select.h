@@ -1,10 +1,11 @@
-// isa_select.h — which instruction set the micro-kernels of this process use. Read once, cached in
-// one atomic; every family of micro-kernels keeps its own const table indexed by eti_isa and asks
-// here. Relies on the compiler's target macros and cpuid; knows no kernel.
+// isa_select.h — the instruction set that the micro-kernels of this process use. Read once, cached
+// in one atomic; every family of micro-kernels has its own const table indexed by eti_isa. Relies
+// on the compiler's target macros and cpuid; knows no kernel.
 #ifndef ET_ISA_SELECT_H
 #define ET_ISA_SELECT_H
 
-// Ascending within one architecture: a family that lacks a variant uses the next lower one it has.
+// Instruction sets, ascending within one architecture: a family that lacks a variant uses the next
+// lower one that it has.
 typedef enum eti_isa {
   ETI_ISA_SCALAR = 0,
   ETI_ISA_AVX2 = 1,    // AVX2 + FMA + F16C
@@ -13,7 +14,7 @@ typedef enum eti_isa {
   ETI_ISA_COUNT = 4,
 } eti_isa;
 
-// Defined where the build has the files of that instruction set, so that tables can name their
+// Defined if the build has the files of that instruction set, so that tables can name their
 // entries.
 #if (defined(__x86_64__) || defined(_M_X64)) && !defined(ET_NO_SIMD)
 #define ETI_HAVE_X86 1
@@ -29,8 +30,8 @@ typedef enum eti_isa {
 // The best instruction set of this CPU and operating system. Thread-safe.
 eti_isa eti_cpu_isa(void);
 
-// For tests: from now on eti_cpu_isa answers at most `limit`, as a lesser CPU would. Methods
-// prepared before must not be run after. ETI_ISA_COUNT lifts the limit.
+// Limits eti_cpu_isa to `limit`, as on a lesser CPU, for tests. Methods prepared before must not
+// run after. ETI_ISA_COUNT removes the limit.
 void eti_cpu_isa_limit(eti_isa limit);
 
 #endif  // ET_ISA_SELECT_H

@@ -1,7 +1,7 @@
 // transpose.c — see transpose.h. Square tiles of 16-byte vectors are transposed in registers by
 // log2(N) rounds of one step: zip row i with row i + N/2. The vectors are the compiler's own (SSE2,
-// NEON, WASM SIMD), so there is no file per ISA. Tiles are walked so that whole cache lines of the
-// destination are written while the source lines stay in the first cache.
+// NEON, WASM SIMD), so there is no file per ISA. The order of tiles writes whole cache lines of the
+// destination while the source lines stay in the L1 cache.
 #include "kernels/micro/transpose.h"
 
 #include "kernels/contract.h"
@@ -21,8 +21,8 @@
 
 #define LINE 64u  // bytes of a cache line
 
-// One element through a local, so that overlapping areas are harmless; elem is a constant after
-// inlining.
+// Copies one element through a local, so that overlapping areas are harmless; elem is a constant
+// after inlining.
 static inline void move_element(char *dst, const char *src, size_t elem) {
   char value[16];
   memcpy(value, src, elem);
@@ -72,8 +72,8 @@ static inline v16u8 zip_high(v16u8 a, v16u8 b, size_t elem) {
   }
 }
 
-// Small elements change places within 32 bits by shifts: SSE2 has no shuffle of bytes, and
-// compilers make a poor one of halves.
+// Small elements are reversed within 32 bits by shifts: SSE2 has no shuffle of bytes, and compilers
+// implement one of halves badly.
 static inline v16u8 reversed(v16u8 x, size_t elem) {
   if (elem == 1) x = (v16u8)((v8u16)x << 8 | (v8u16)x >> 8);
   if (elem <= 2) x = (v16u8)((v4u32)x << 16 | (v4u32)x >> 16);
@@ -92,7 +92,7 @@ static inline void reverse_row(char *dst, const char *end, size_t n, size_t elem
   for (; n > 0; n--, dst += elem) move_element(dst, end -= elem, elem);
 }
 
-// One N×N tile, N = 16 / elem.
+// Transposes one N×N tile, N = 16 / elem.
 static inline void transpose_tile(char *dst, ptrdiff_t dst_stride, const char *src,
                                   ptrdiff_t src_stride, size_t elem) {
   const size_t n = 16 / elem;
@@ -132,7 +132,7 @@ static inline void reverse_row(char *dst, const char *end, size_t n, size_t elem
   for (; n > 0; n--, dst += elem) move_element(dst, end -= elem, elem);
 }
 
-// Without vectors: blocks of a cache line a side, so that both sides are walked inside the first
+// Transposes without vectors: in blocks of a cache line per side, so that both sides stay in the L1
 // cache.
 static inline void transpose_blocked(char *dst, ptrdiff_t dst_stride, const char *src,
                                      ptrdiff_t src_stride, size_t rows, size_t cols, size_t elem) {

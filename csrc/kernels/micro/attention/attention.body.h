@@ -6,7 +6,7 @@
 #define CAT(a, b) CAT_(a, b)
 #define FN(name) CAT(name, SUFFIX)
 #define F(name) CAT(eti_##name, MATH)
-// Before a loop over 16 lanes: unrolled early, it would stay scalar.
+// GCC must not unroll a loop over 16 lanes early: it would stay scalar.
 #if defined(__GNUC__) && !defined(__clang__)
 #define ROLLED _Pragma("GCC unroll 1") _Pragma("GCC ivdep")
 #else
@@ -20,15 +20,15 @@ static void FN(tree)(T *lanes, size_t width) {
   }
 }
 
-// The shift of the exponents, and the factor of what was summed before.
+// Computes the shift of the exponents, and the factor of earlier sums.
 ETI_INLINE T FN(shift)(T high, T before, T *factor) {
   const T shift = high == -(T)INFINITY ? (T)0 : high;
   *factor = F(exp)(before - shift);
   return shift;
 }
 
-// Below the smallest normal number a weight is 0: masks of -100 leave many, and products with what
-// is not normal are many times slower.
+// A weight below the smallest normal number is 0: masks of -100 give many such weights, and
+// products with subnormal numbers are slow.
 ETI_INLINE T FN(weight)(T x) {
   const T weight = F(exp)(x);
   return weight < (T)(sizeof(T) == sizeof(float) ? 0x1p-126 : 0x1p-1022) ? (T)0 : weight;

@@ -1,7 +1,7 @@
-// direct_conv.h — the inner loops of convolution that are not matrix products: moving rows of an
-// image, and depthwise rows. Every output element of a depthwise row is bias, then one fused
-// multiply-add per tap in the order given, in all variants: what a product of at most
-// ETI_GEMM_CHUNK gives. Relies on kernels/micro/isa_select.h. Knows no tensor. f32 only.
+// direct_conv.h — the inner loops of convolution that are not matrix products: copies of image
+// rows, and depthwise rows. Every output element of a depthwise row is bias, then one fused
+// multiply-add per tap in the given order, in all variants: the result of a product of at most
+// ETI_GEMM_CHUNK. Relies on kernels/micro/isa_select.h. Knows no tensor. f32 only.
 #ifndef ET_MICRO_DIRECT_CONV_H
 #define ET_MICRO_DIRECT_CONV_H
 
@@ -10,8 +10,8 @@
 
 #include "kernels/micro/clamp_range.h"
 
-// One channel of an image and a square kernel, taps in w row by row. Outside the input are zeros,
-// which take part like other values.
+// One channel of an image and a square kernel, with taps in w row by row. Elements outside the
+// input are zeros, which are multiplied like other values.
 typedef struct eti_direct_conv_plane {
   float *out;
   const float *x;
@@ -49,7 +49,8 @@ typedef struct eti_direct_conv_micro {
   eti_direct_conv_plane_fn planes[2][2];
 } eti_direct_conv_micro;
 
-// The fastest of this CPU, and that of one instruction set (NULL when the build or CPU lacks it).
+// The fastest variant for this CPU, and that of one instruction set (NULL when the build or CPU
+// lacks it).
 const eti_direct_conv_micro *eti_direct_conv_micro_best(void);
 const eti_direct_conv_micro *eti_direct_conv_micro_of_isa(int isa);
 

@@ -7,12 +7,12 @@ static inline __m256i lanes8(size_t n) {
   return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
 }
 
-// Of a and b's lanes the 1st, 3rd, … of a, then those of b: its 1st, 3rd, … or 2nd, 4th, ….
+// Lanes 1, 3, … of a, then lanes 1, 3, … or 2, 4, … of b (counted from 1).
 #define JOIN_HALVES(a, b, imm)                                                           \
   _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(_mm256_shuffle_ps(a, b, imm)), \
                                          _MM_SHUFFLE(3, 1, 2, 0)))
 
-// p[0], p[2], … p[14]; reads nothing behind them.
+// p[0], p[2], … p[14]; reads nothing past them.
 static inline __m256 every_second(const float *p) {
   return JOIN_HALVES(_mm256_loadu_ps(p), _mm256_loadu_ps(p + 7), _MM_SHUFFLE(3, 1, 2, 0));
 }
@@ -24,7 +24,7 @@ static inline __m256i between(ptrdiff_t from, ptrdiff_t to) {
                              _mm256_cmpgt_epi32(_mm256_set1_epi32(hi), lane));
 }
 
-// For a vector's elements, and for every second one of two vectors.
+// Masks of a vector's elements, and of every second element of two vectors.
 typedef struct lane_set {
   __m256i low, high;
 } lane_set;

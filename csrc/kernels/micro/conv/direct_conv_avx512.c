@@ -9,7 +9,7 @@ static inline __mmask16 lanes16(size_t n) {
   return (__mmask16)(n >= 16 ? 0xffffu : (1u << n) - 1u);
 }
 
-// Every second float from p on, n of them; reads nothing behind p[2n - 2].
+// Reads every second float from p on, n of them; reads nothing past p[2n - 2].
 static inline __m512 even_lanes(const float *p, size_t n) {
   const __m512i pick = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
   const size_t last = 2 * n - 1;
@@ -19,7 +19,7 @@ static inline __m512 even_lanes(const float *p, size_t n) {
   return _mm512_permutex2var_ps(low, pick, high);
 }
 
-// p[0], p[2], … p[30]; reads nothing behind them.
+// p[0], p[2], … p[30]; reads nothing past them.
 static inline __m512 every_second(const float *p) {
   const __m512i pick = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 17, 19, 21, 23, 25, 27, 29, 31);
   return _mm512_permutex2var_ps(_mm512_loadu_ps(p), pick, _mm512_loadu_ps(p + 15));

@@ -15,7 +15,7 @@ static inline void store_n(float *p, float32x4_t v, size_t n) {
   memcpy(p, t, n * sizeof *p);
 }
 
-// p[0], p[2], p[4], p[6]; reads nothing behind them.
+// p[0], p[2], p[4], p[6]; reads nothing past them.
 static inline float32x4_t every_second(const float *p) {
   const float32x4_t a = vld1q_f32(p), b = vld1q_f32(p + 3);
   return vcombine_f32(vget_low_f32(vuzp1q_f32(a, a)), vget_low_f32(vuzp2q_f32(b, b)));
@@ -33,7 +33,7 @@ static inline float32x4_t inside(const float *p, int step, lane_set at) {
   return vld1q_f32(t);
 }
 
-// eti_clamp of four.
+// Computes eti_clamp of four elements.
 static inline float32x4_t limit(float32x4_t v, float32x4_t low, float32x4_t high,
                                 float32x4_t plus) {
   const float32x4_t risen = vbslq_f32(vcltq_f32(v, low), low, v);

@@ -1,8 +1,8 @@
-// direct_conv_plane.body.h — whole planes of a depthwise convolution, read where they lie. Part of
+// direct_conv_plane.body.h — whole planes of a depthwise convolution, read in place. Part of
 // direct_conv_rows.body.h, whose macros it uses. A few output rows are computed side by side, so
 // that each vector of the input is loaded once for all of them; every output still adds bias, then
-// its taps in row order. Vectors get a copy of the code for each size; the scalar variant, which
-// has to be small, one for all.
+// its taps in row order. Vector variants have a copy of the code for each size; the scalar variant
+// must be small and has one for all.
 
 #if LANES == 1
 #define FOR_EACH_SIZE
@@ -12,9 +12,9 @@
 #define UNROLL _Pragma("GCC unroll 16")
 #endif
 
-// Output rows y … y + n_rows - 1, columns i … i + n - 1. kernel, stride and n_rows are constants.
-// lanes is NULL when all taps lie inside the input sideways and n = LANES; else it says for each kx
-// which lanes do.
+// Computes output rows y … y + n_rows - 1, columns i … i + n - 1. kernel, stride and n_rows are
+// constants. lanes is NULL when all taps are inside the input sideways and n = LANES; else it masks
+// the lanes that are, for each kx.
 static FOR_EACH_SIZE void FN(plane_block)(const eti_direct_conv_plane *p, const int kernel,
                                           const int stride, const int n_rows, size_t y, size_t i,
                                           const LANES_T *lanes) {
@@ -53,12 +53,12 @@ static FOR_EACH_SIZE void FN(plane_block)(const eti_direct_conv_plane *p, const 
   }
 }
 
-// The last group of rows may compute some of the one before it again.
+// Computes groups of rows; the last group may repeat some of the one before it.
 static FOR_EACH_SIZE size_t FN(group)(const eti_direct_conv_plane *p, size_t y, const int n_rows) {
   return p->rows - y < (size_t)n_rows ? p->rows - (size_t)n_rows : y;
 }
 
-// Blocks of columns whose taps may leave the input sideways go down the plane one by one, the
+// Blocks of columns whose taps may leave the input sideways run down the plane one by one, the
 // others row by row.
 static FOR_EACH_SIZE void FN(plane)(const eti_direct_conv_plane *p, const int kernel,
                                     const int stride, const int n_rows) {

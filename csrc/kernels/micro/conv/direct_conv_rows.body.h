@@ -5,7 +5,7 @@
 //   V_FMA(a, b, c)                      a · b + c
 //   V_LIMIT(v, low, high, plus)         eti_clamp of vectors
 //   V_LOAD_N(p, n) V_STORE_N(p, v, n)   the first n lanes, 1 ≤ n < LANES
-//   V_EVEN(p)                           p[0], p[2], … p[2 · LANES - 2]; reads nothing behind them
+//   V_EVEN(p)                           p[0], p[2], … p[2 · LANES - 2]; reads nothing past them
 //   V_EVEN_N(p, n)                      optional: the first n of these, 1 ≤ n ≤ LANES
 //   LANES_T, V_LANES(from, to), V_INSIDE(p, step, lanes)
 //       with lanes = V_LANES(from, to): p[l · step] in the lanes l with from ≤ l · step < to, zero
@@ -38,7 +38,7 @@ static void FN(copy_rows)(float *dst, size_t dst_step, const float *src, ptrdiff
   }
 }
 
-// Four vectors at a time hide the latency of the FMAs; what is left goes one vector at a time.
+// Four vectors at a time hide the latency of the FMAs; the rest go one vector at a time.
 static void FN(row)(float *out, size_t n, const float *const *taps, const float *w, size_t n_taps,
                     float bias, const eti_clamp_range *range) {
   ET_ASSERT(ETI_HOLDS(out, n, float) && eti_clamp_range_is_valid(range));
@@ -72,8 +72,8 @@ static void FN(row)(float *out, size_t n, const float *const *taps, const float 
   }
 }
 
-// `nv` vectors of every row; nv and whole are constants, `whole` is false when the only one has n
-// elements.
+// Computes `nv` vectors of every row. nv and whole are constants; `whole` is false when the only
+// vector has n elements.
 static inline __attribute__((always_inline)) void FN(some_rows)(
     float *out, size_t out_step, const size_t nv, const float *const *taps, size_t at,
     const float *w, size_t n_taps, const float *bias, const eti_clamp_range *range,
@@ -105,7 +105,7 @@ static inline __attribute__((always_inline)) void FN(some_rows)(
   }
 }
 
-// Sixteen accumulators where there are registers for them.
+// Computes all rows, with sixteen accumulators if there are registers for them.
 static void FN(rows)(float *out, size_t out_step, size_t n, const float *const *taps,
                      const float *w, size_t n_taps, const float *bias,
                      const eti_clamp_range *range) {
@@ -121,8 +121,8 @@ static void FN(rows)(float *out, size_t out_step, size_t n, const float *const *
   if (i < n) FN(some_rows)(out, out_step, 1, taps, i, w, n_taps, bias, range, false, n - i);
 }
 
-// One vector of channels of `count` pixels, which share the load of each weight. count and whole
-// are constants; `whole` is false when only n channels are left.
+// Computes one vector of channels of `count` pixels, which share the load of each weight. count and
+// whole are constants; `whole` is false when only n channels are left.
 static inline __attribute__((always_inline)) void FN(some_pixels)(
     float *out, ptrdiff_t out_step, const size_t count, const float *const *taps, ptrdiff_t at,
     ptrdiff_t tap_step, const float *w, size_t w_step, size_t n_taps, const float *bias,

@@ -1,6 +1,6 @@
-// cast.c — the table of element conversions (cast.h). Real types are a full square of templates;
-// complex types convert by way of their parts, because the real part lies first and no hot path
-// needs more. Relies on cast_values.h for the meaning of each conversion.
+// cast.c — the table of element conversions (cast.h). Real types are a full square of templates.
+// Complex types convert by way of their parts: the real part is stored first, and no hot path needs
+// more. Relies on cast_values.h for the value of each conversion.
 #include "kernels/micro/convert/cast.h"
 
 #include "kernels/loops/cast_values.h"
@@ -107,7 +107,7 @@ static void copy_16(void *dst, ptrdiff_t dst_stride, const void *src, ptrdiff_t 
       CAST_CELL(from, bf16, cast_##from##_bf16), CAST_CELL(from, f32, cast_##from##_f32), \
       CAST_CELL(from, f64, cast_##from##_f64), CAST_CELL(from, c64, cast_##from##_c64),   \
       CAST_CELL(from, c128, cast_##from##_c128)
-// A complex source is read as its real part; only "is it zero" looks at both.
+// A complex source is read as its real part; only the conversion to bool tests both parts.
 #define CAST_COMPLEX_ROW(complex, part, to_c64, to_c128)                                        \
   CAST_CELL(complex, b8, cast_##complex##_b8), CAST_CELL(complex, u8, cast_##part##_u8),        \
       CAST_CELL(complex, i8, cast_##part##_i8), CAST_CELL(complex, i16, cast_##part##_i16),     \

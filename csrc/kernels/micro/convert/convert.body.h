@@ -1,6 +1,6 @@
-// convert.body.h — the source of every variant of convert.h. The including file names its table,
-// ETI_CONVERT_TABLE, and which ETI_CONVERT_HALVES has the instructions for f16: that type goes
-// through f32 in blocks, as its values do.
+// convert.body.h — the source of every variant of convert.h. The including file sets
+// ETI_CONVERT_TABLE, its table, and ETI_CONVERT_HALVES, the table with the f16 instructions: f16 is
+// converted through f32 in blocks.
 #include "kernels/contract.h"
 #include "kernels/loops/cast_values.h"
 #include "kernels/micro/convert/convert.h"

@@ -1,6 +1,6 @@
 // convert.h — conversions of contiguous elements between real types, per instruction set. All
-// variants come from one source (convert.body.h) and give the same bits; what a conversion means is
-// loops/cast_values.h. Relies on isa_select.h. Strides, complex and opaque types are cast.c's.
+// variants come from one source (convert.body.h) and give the same bits, those of
+// loops/cast_values.h. Relies on isa_select.h. Strides, complex and opaque types are in cast.c.
 #ifndef ET_CONVERT_H
 #define ET_CONVERT_H
 
@@ -14,8 +14,8 @@
 #define ETI_CONVERT_LIST(X) \
   X(b8) X(u8) X(i8) X(i16) X(i32) X(i64) X(u16) X(u32) X(u64) X(f16) X(bf16) X(f32) X(f64)
 
-// A conversion is there when both its types are in the build. Bool, i64, f32 and f64 always are:
-// masks, numbers and sums go through them.
+// A conversion exists when both its types are in the build. Bool, i64, f32 and f64 always are:
+// masks, numbers and sums need them.
 enum {
   ETI_TYPE_b8 = ET_B8,
   ETI_TYPE_u8 = ET_U8,
@@ -39,7 +39,7 @@ enum {
        ? (function)                                                                            \
        : NULL)
 
-// Converts n elements; dst and src do not overlap, or are one where the types have one size.
+// Converts n elements; dst and src do not overlap, or are equal for types of one size.
 typedef void (*eti_convert_fn)(void *dst, const void *src, size_t n);
 
 // table->from.to

@@ -1,6 +1,6 @@
 // convert_to.inc.h — the conversions of one type, FROM, to every real type. Parameters: FROM,
-// FROM_TYPE, FROM_CLASS (I, F or D), FROM_LOAD(x), and FROM_IS_F32 for that type, which is the way
-// of all others to f16. All undefined again at the end.
+// FROM_TYPE, FROM_CLASS (I, F or D), FROM_LOAD(x), and FROM_IS_F32 for f32, through which all
+// others convert to f16. All are undefined again at the end.
 #define CONVERT(to, type)                                                                   \
   static void CAST_NAME(FROM, to)(void *dst, const void *src, size_t n) {                   \
     ET_ASSERT(ETI_HOLDS(dst, n, type) && ETI_HOLDS(src, n, FROM_TYPE));                     \

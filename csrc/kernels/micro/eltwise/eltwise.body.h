@@ -1,7 +1,6 @@
 // eltwise.body.h — the source of every variant of eltwise.h; the including file names its table,
 // ETI_ELTWISE_TABLE. Plain C over lanes: the compiler vectorises it for the instruction set of the
-// including file, and since no operation is reassociated or contracted every variant gives the same
-// bits.
+// including file. No operation is reassociated or contracted, so every variant gives the same bits.
 #include "kernels/loops/loop.h"
 #include "kernels/micro/eltwise/eltwise.h"
 #include "kernels/micro/math/math_f32.h"

@@ -26,7 +26,7 @@
 #define ETI_BINARY_LIST(X) \
   X(add) X(sub) X(mul) X(div) X(add_scaled) X(maximum) X(minimum) X(pow) X(atan2) X(glu) \
   X(div_trunc) X(div_floor) X(fmod) X(remainder) X(hypot) X(nextafter) X(igamma) X(igammac) X(zeta)
-// Of one or two integers.
+// Functions of one or two integers.
 #define ETI_INT_LIST(X) \
   X(abs) X(neg) X(sign) X(relu) X(mul) X(maximum) X(minimum) X(left_shift) X(right_shift) \
   X(div_trunc) X(div_floor) X(fmod) X(remainder)
@@ -39,9 +39,9 @@
 #define ETI_SHORT_ROW 64u
 
 // A selective build names the functions that its operators use, as ETI_KEEP_unary_exp 1 or 0 in a
-// header of its own; the other entries of the tables are NULL, and their loops left out. Operators
-// say what they use: descriptions by ETI_MICRO_UNARY and its like (elementwise.h), code that takes
-// a field of the tables itself by ETI_USES at the head of its file.
+// header of its own; the other entries of the tables are NULL and have no loops. Operators declare
+// their functions: descriptions by ETI_MICRO_UNARY and the like (elementwise.h), code that reads
+// the tables directly by ETI_USES at the head of its file.
 #ifdef ET_SELECTED_LOOPS
 #include ET_SELECTED_LOOPS
 #define ETI_KEPT(kind, name, built) ((ETI_KEEP_##kind##_##name) != 0 ? (built) : NULL)
@@ -76,7 +76,7 @@ typedef enum eti_float_loop {
 #undef ETI_UNARY_NAME
 #undef ETI_BINARY_NAME
 
-// Those of integers: ETI_INT_mul.
+// Descriptions of the loops of integers: ETI_INT_mul.
 #define ETI_INT_NAME(name) ETI_INT_##name,
 typedef enum eti_int_loop {
   ETI_NO_INT_LOOP,
@@ -117,7 +117,7 @@ typedef struct eti_eltwise {
 #undef ETI_FIELD
 
   // Rows of n ≥ 1 contiguous floats. Reductions keep 64 lanes, element i in lane i mod 64, which
-  // meet in a fixed tree; sums of more than 4096 elements add the sums of such pieces in f64.
+  // are added in a fixed tree; sums of more than 4096 elements add the sums of such pieces in f64.
   float (*row_sum)(const float *x, size_t n);
   float (*row_sum_square_diff)(const float *x, size_t n, float mean);  // Σ (x - mean)²
   float (*row_max)(const float *x, size_t n);                          // NaN when there is one
@@ -126,7 +126,7 @@ typedef struct eti_eltwise {
   void (*row_log_softmax)(float *out, const float *x, size_t n);  // out may be x
   // Many rows of n ≤ ETI_SHORT_ROW, one after the other; out may be x.
   void (*rows_softmax_short)(float *out, const float *x, size_t n, size_t rows, bool log);
-  // Of n_rows rows, one after the other: y[j] += x[0][j], x[1][j] …
+  // Adds n_rows rows, one after the other: y[j] += x[0][j], x[1][j] …
   void (*rows_sum_wide)(double *y, const float *const *x, size_t n_rows, size_t n);
   const eti_loop *clamp3_loops;  // by type: x, low, high
   void (*f16_to_f32)(float *out, const uint16_t *x, size_t n);
@@ -143,9 +143,9 @@ extern const eti_eltwise eti_eltwise_avx512;
 
 static_assert(offsetof(eti_eltwise, unary_f64) == sizeof(eti_loop[ETI_N_FLOAT_LOOPS]) &&
                   offsetof(eti_eltwise, ints) == sizeof(eti_loop[2][ETI_N_FLOAT_LOOPS]),
-              "names and numbers of loops lead to the same entries");
+              "loops by name and by number must be the same entries");
 
-// The variant of an instruction set (the next lower one where it has none), and that of this CPU.
+// The variant of an instruction set (or the next lower one that exists), and that of this CPU.
 const eti_eltwise *eti_eltwise_for(eti_isa isa);
 const eti_eltwise *eti_eltwise_get(void);
 

@@ -1,11 +1,11 @@
-// eltwise_angle.body.h — loops of a circular function whose large arguments need another reduction,
-// part of eltwise.body.h. The including file sets, and this file undefines: T, SUFFIX, and UINT,
-// the unsigned integer as wide as T.
+// eltwise_angle.body.h — the loop of a circular function whose large arguments need another
+// reduction, part of eltwise.body.h. The including file sets, and this file undefines: T, SUFFIX,
+// and UINT, the unsigned integer as wide as T.
 #define FN(name) ETI_LOOP_NAME(name, SUFFIX)
-#define ANGLES 256u  // looked at together
+#define ANGLES 256u  // tested together
 
-// Whether one is ETI_LARGE_ANGLE or more. Also true of a NaN, as maxima of bit patterns become
-// vectors.
+// True if some |x| is ETI_LARGE_ANGLE or more. Also true for a NaN, as maxima of bit patterns
+// vectorise.
 static bool FN(any_large)(const void *x, ptrdiff_t stride, size_t n) {
   UINT most = 0;
   if (stride == sizeof(T)) {
@@ -28,7 +28,8 @@ typedef struct FN(angle_loops) {
   T (*huge)(T x);
 } FN(angle_loops);
 
-// At most ANGLES elements: each takes the way of its own size, whatever its neighbours are.
+// Computes at most ANGLES elements, each by the method for its own size, whatever its neighbours
+// are.
 static void FN(mixed_angles)(void *const p[], const ptrdiff_t s[], size_t n,
                              const FN(angle_loops) * f) {
   static const ptrdiff_t dense[2] = {sizeof(T), sizeof(T)};

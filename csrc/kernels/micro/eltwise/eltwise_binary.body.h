@@ -1,4 +1,4 @@
-// eltwise_binary.body.h — functions of two floats, part of eltwise.body.h: each a name of
+// eltwise_binary.body.h — functions of two floats, part of eltwise.body.h: each is a name of
 // ETI_BINARY_LIST and an expression of a and b, in f32 and in f64. k points to the parameters. Also
 // clamp with bounds that are operands, of all real types.
 
@@ -35,8 +35,8 @@
 static void pow_f32(void *const p[], const ptrdiff_t s[], size_t n, const void *params) {
   power_f32(p, s, n, params);
 }
-// One exponent for all is repeated in memory: what compilers know to be the same they branch on,
-// and then find no vectors.
+// A single exponent is repeated in memory: compilers branch on a loop-invariant value, and then do
+// not vectorise.
 static void pow_f64(void *const p[], const ptrdiff_t s[], size_t n, const void *params) {
   double exponents[256];
   if (s[2] != 0 || n < 8) {
@@ -110,8 +110,8 @@ static void pow_f64(void *const p[], const ptrdiff_t s[], size_t n, const void *
 #define WIDE true
 #include "kernels/micro/eltwise/eltwise_zeta.body.h"
 
-// Bounds that are operands: NaN stays, the upper bound wins. Comparisons choose among numbers; a
-// NaN bound is added, where others add -0 (no change).
+// Clamp with operands as bounds: NaN stays, the upper bound wins. Comparisons choose among numbers;
+// a NaN bound is added, other bounds add -0 (no change).
 #define NAN_OF(bound) (bound != bound ? bound : -(CTYPE)0)
 #define LOOP_NAME clamp3
 #define LOOP_FIRST(x, low) ((x < low ? low : x) + NAN_OF(low))

@@ -1,8 +1,8 @@
-// eltwise_elu.body.h — the loop of elu of type T, part of eltwise.body.h: blocks without a number
-// to take an exponential of, as after most normalisations, are only multiplied. The including file
-// sets, and this file undefines: T, SUFFIX.
+// eltwise_elu.body.h — the loop of elu of type T, part of eltwise.body.h: blocks that need no
+// exponential, as after most normalisations, are only multiplied. The including file sets, and this
+// file undefines: T, SUFFIX.
 #define FN(name) ETI_LOOP_NAME(name, SUFFIX)
-#define BLOCK 256u  // elements looked at together
+#define BLOCK 256u  // elements tested together
 
 static bool FN(all_positive)(const void *x, ptrdiff_t stride, size_t n) {
   unsigned other = 0;

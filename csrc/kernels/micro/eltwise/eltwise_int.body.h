@@ -1,8 +1,8 @@
-// eltwise_int.body.h — loops of integers that only some instruction sets have as vectors, or as
-// wide ones: products, comparisons, shifts, and quotients and remainders by way of floats. Part of
+// eltwise_int.body.h — loops of integers that need newer instruction sets to vectorise well:
+// products, comparisons, shifts, and quotients and remainders computed with floats. Part of
 // eltwise.body.h. Nearest quotients of floats that hold both operands exactly never round up to the
-// next integer, so the results are those of integer division. Zero as divisor gives 0, as run has
-// refused it already: a 0-d divisor can still become zero when it narrows.
+// next integer, so the results are those of integer division. A zero divisor gives 0; run has
+// refused it already, but a 0-d divisor can become zero when it narrows.
 
 // ---- signs, products, the larger and the smaller
 
@@ -44,8 +44,8 @@
 
 // ---- shifts
 
-// A count outside the width, negative ones included, shifts everything out: 0, and the sign to the
-// right.
+// A count outside the width, also a negative one, shifts out all bits: the result is 0, or the sign
+// when shifting right.
 #define WIDTH ((UTYPE)(8 * sizeof(CTYPE)))
 #define IN_WIDTH(b) ((UTYPE)(b) < WIDTH)
 #define LOOP_NAME left_shift
@@ -64,7 +64,7 @@
 
 #define IS_MINUS_ONE(b) (LOOP_IS_NEGATIVE(b) & ((b) == (CTYPE) - 1))
 #define SIGNS_DIFFER(a, b) (((a) < 0) != ((b) < 0))
-// -1 overflows with the least integer, and 0 is no divisor.
+// Division by -1 overflows for the smallest integer, and division by 0 is undefined.
 #define SAFE(b) ((((b) == 0) | IS_MINUS_ONE(b)) ? (CTYPE)1 : (b))
 
 ETI_INLINE int32_t eti_quotient_f32(int32_t a, int32_t b) {
@@ -80,7 +80,7 @@ ETI_INLINE int32_t eti_raised(int32_t rest, int32_t b) {
   return rest + (((rest != 0) & SIGNS_DIFFER(rest, b)) ? b : 0);
 }
 
-// Of any b: quotients by -1 wrap, everything by 0 is 0.
+// Quotients for any b: -1 wraps, 0 gives 0.
 #define DIVIDED(a, b, quotient) \
   ((b) == 0 ? (CTYPE)0 : IS_MINUS_ONE(b) ? (CTYPE)((UTYPE)0 - (UTYPE)(a)) : (CTYPE)(quotient))
 #define LEFT_OVER(b, rest) ((((b) == 0) | IS_MINUS_ONE(b)) ? (CTYPE)0 : (CTYPE)(rest))
@@ -106,9 +106,9 @@ ETI_INLINE int32_t eti_raised(int32_t rest, int32_t b) {
 #undef REMAINDER
 #undef LOOP_NAME_OF
 
-// ---- i64: by f64 where all are below 2^50, which is looked at block by block, else as integers
+// ---- i64: by f64 if all are below 2^50 (tested block by block), else as integers
 
-#define ETI_WHOLE 0x1.8p52  // added to an integer, it puts it into the low bits
+#define ETI_WHOLE 0x1.8p52  // adding it moves an integer into the low bits
 
 ETI_INLINE double eti_f64_of_whole(int64_t v) {
   return eti_f64_from_bits((uint64_t)v + eti_f64_bits(ETI_WHOLE)) - ETI_WHOLE;
@@ -117,7 +117,7 @@ ETI_INLINE int64_t eti_whole_of_f64(double v) {
   return (int64_t)(eti_f64_bits(v + ETI_WHOLE) - eti_f64_bits(ETI_WHOLE));
 }
 
-// Quotient and rest of small integers; those by 0 are 0.
+// Quotient and remainder of small integers; 0 for a zero divisor.
 ETI_INLINE int64_t eti_small_quotient(int64_t a, int64_t b, bool floors) {
   const double x = eti_f64_of_whole(a), y = eti_f64_of_whole(b == 0 ? 1 : b), q = trunc(x / y);
   const double rest = eti_fma_f64(-q, y, x);
@@ -157,7 +157,7 @@ ETI_INLINE int64_t eti_small_rest(int64_t a, int64_t b, bool raises) {
 #define QUOTIENT_TYPES (ET_TYPES_INT & 16u)
 #include "kernels/micro/eltwise/eltwise_quotient.inc.h"
 
-#define WHOLES 256u  // looked at together
+#define WHOLES 256u  // tested together
 
 static bool any_large_i64(const void *x, ptrdiff_t stride, size_t n) {
   uint64_t bits = 0;

@@ -1,10 +1,10 @@
-// eltwise_mod.body.h — loops of remainders of type T, part of eltwise.body.h: by blocks, the exact
-// vector way where all quotients are small, libm's fmod (as exact) where one is not. The including
+// eltwise_mod.body.h — loops of remainders of type T, part of eltwise.body.h. Blocks with small
+// quotients use exact vector arithmetic; others use libm's fmod, which is exact, too. The including
 // file sets, and this file undefines: T, SUFFIX.
 #define FN(name) ETI_LOOP_NAME(name, SUFFIX)
-#define PAIRS 256u  // looked at together
+#define PAIRS 256u  // tested together
 
-// Whether a quotient reaches ETI_NEAR; those that have no remainder do not count.
+// True if a quotient reaches ETI_NEAR; pairs without a remainder do not count.
 ETI_INLINE unsigned FN(is_far)(T a, T b) {
   const T x = FN(eti_abs)(a), y = FN(eti_abs)(b);
   return (unsigned)((x >= y * FN(ETI_NEAR)) & (y > 0) & (x < (T)INFINITY));

@@ -1,9 +1,9 @@
-// eltwise_special.body.h — the loop of a special function of one type, part of eltwise.body.h: by
-// blocks, straight-line arithmetic for all and the long way for operands that are rare.
-// Parameters: T and SUFFIX, WIDE (is it f64?), and, undefined by special_float.inc.h, LOOP_NAME and
-// SPECIAL(x, wide) of special.h.
+// eltwise_special.body.h — the loop of a special function of one type, part of eltwise.body.h:
+// straight-line arithmetic for whole blocks, and the general method for rare operands. Parameters:
+// T and SUFFIX, WIDE (is it f64?), and, undefined by special_float.inc.h, LOOP_NAME and SPECIAL(x,
+// wide) of special.h.
 #define STEP(part) ETI_LOOP_NAME(ETI_LOOP_NAME(ETI_LOOP_NAME(eti, LOOP_NAME), part), SUFFIX)
-#define BLOCK 256u  // elements looked at together
+#define BLOCK 256u  // elements tested together
 
 static void ETI_LOOP_NAME(LOOP_NAME, SUFFIX)(void *const p[], const ptrdiff_t s[], size_t n,
                                              const void *params) {

@@ -1,4 +1,4 @@
-// eltwise_unary.body.h — functions of one float, part of eltwise.body.h: each a name of
+// eltwise_unary.body.h — functions of one float, part of eltwise.body.h: each is a name of
 // ETI_UNARY_LIST and an expression of x, in f32 and in f64. k points to the parameters.
 
 #define LOOP_NAME abs
@@ -115,8 +115,8 @@
 #define LOOP_NAME logit_eps
 #define LOOP_EXPR(x) F(logit)(x < k[0] ? k[0] : (x > k[1] ? k[1] : x))
 #include "kernels/micro/eltwise/unary_float.inc.h"
-// Keeps a NaN x; bounds are numbers. A NaN bound is said by the third parameter, which is NaN then
-// and -0 (no change) else.
+// Clamps x and keeps a NaN; bounds are numbers. For a NaN bound the third parameter is NaN, else -0
+// (no change).
 #define AT_MOST(x, high) ((x) > (high) ? (high) : (x))
 #define LOOP_NAME clamp
 #define LOOP_EXPR(x) (AT_MOST((x < k[0] ? k[0] : x), k[1]) + k[2])

@@ -8,8 +8,8 @@
 #define CAT_(a, b) a##_##b
 #define CAT(a, b) CAT_(a, b)
 #define FN(name) CAT(name, SUFFIX)
-// Outputs of one loop do not overlap, which compilers cannot see. Clang finds no way to vectorise
-// the longer loops, and warns where it is told to.
+// Outputs of one loop do not overlap, which compilers cannot prove. Clang cannot vectorise the
+// longer loops, and warns if a pragma requires it.
 #if defined(__clang__)
 #define INDEPENDENT
 #else
@@ -68,7 +68,7 @@ ALWAYS FN(complex) FN(turned_back)(FN(complex) a, FN(complex) b) {
   return (FN(complex)){a.re - b.im, a.im + b.re};
 }
 
-// Multiplied by a twiddle, of which those of p = 0 are 1.
+// Multiplies by a twiddle; the twiddles of p = 0 are 1.
 ALWAYS FN(complex) FN(twisted)(FN(complex) v, const FN(complex) * w, bool is_unit) {
   return is_unit ? v : FN(product)(v, *w);
 }
@@ -161,7 +161,7 @@ ALWAYS void FN(radix7)(const FN(rows) r, size_t s, const FN(complex) * w, bool u
   }
 }
 
-// Two transforms of length four: of sums, and of differences turned by eighths.
+// Computes two transforms of length four: of sums, and of differences rotated by eighths of a turn.
 ALWAYS void FN(radix8)(const FN(rows) r, size_t s, const FN(complex) * w, bool unit) {
   const T half = (T)0.70710678118654752440;
   INDEPENDENT
@@ -191,15 +191,15 @@ ALWAYS void FN(radix8)(const FN(rows) r, size_t s, const FN(complex) * w, bool u
   }
 }
 
-// An odd radix by the definition, of which results k and radix - k share the products with sums
-// and differences of inputs j and radix - j. LANES neighbours at a time.
+// Computes an odd radix by the definition: results k and radix - k share the products with sums and
+// differences of inputs j and radix - j. LANES neighbours at a time.
 enum { FN(LANES) = 16 };
 
 typedef struct FN(halves) {
   T re[ETI_FFT_MAX_RADIX / 2 + 1][FN(LANES)], im[ETI_FFT_MAX_RADIX / 2 + 1][FN(LANES)];
 } FN(halves);
 
-// n ≤ LANES results from q on: `sums` of inputs (the first in row 0) and `differences`.
+// Computes n ≤ LANES results from q on: `sums` of inputs (the first in row 0) and `differences`.
 ALWAYS void FN(odd_results)(const FN(rows) r, size_t s, size_t q, size_t n, size_t radix,
                             const FN(complex) * roots, const FN(complex) * w, bool unit,
                             const FN(halves) * sums, const FN(halves) * differences) {
@@ -269,8 +269,8 @@ ALWAYS FN(rows)
                     .out_step = pass->keeps_parts ? pass->s * pass->m : pass->s};
 }
 
-// As many lines as are mostly taken get loops of their own: pointers of a pass over few neighbours
-// take longer than its arithmetic.
+// Common numbers of lines have loops of their own: in a pass over few neighbours, computing
+// pointers takes longer than the arithmetic.
 #define PASS(n)                                                                               \
   static void FN(pass##n)(const eti_fft_pass *pass, eti_fft_planes dst, eti_fft_planes src) { \
     const FN(complex) *const w = pass->twiddles;                                              \
@@ -292,7 +292,7 @@ PASS(7)
 PASS(8)
 #undef PASS
 
-// Whether elements of T can be in the planes.
+// True if the planes can hold elements of T.
 ALWAYS bool FN(hold)(eti_fft_planes x) {
   return ETI_HOLDS(x.re, 1, T) && ETI_HOLDS(x.im, 1, T);
 }
@@ -331,7 +331,7 @@ static void FN(multiply)(eti_fft_planes x, const void *factors, size_t n, size_t
 }
 
 // ---- lines in and out of planes: tiles of as many lines as a register holds parts are transposed
-// by zipping, what is left goes one by one
+// by zipping, the rest go one by one
 
 #if FFT_VECTOR_BYTES > 0
 typedef T FN(vector) __attribute__((vector_size(FFT_VECTOR_BYTES)));
@@ -342,7 +342,7 @@ ALWAYS FN(vector) FN(zip)(FN(vector) a, FN(vector) b, bool high) {
   return __builtin_shufflevector(a, b, FFT_LOW);
 }
 
-// x[i][j] becomes x[j][i].
+// Transposes a tile: x[i][j] becomes x[j][i].
 ALWAYS void FN(turn)(FN(vector) x[FN(WIDTH)]) {
   FN(vector) y[FN(WIDTH)];
   for (size_t round = 1; round < FN(WIDTH); round *= 2) {
@@ -368,8 +368,8 @@ ALWAYS void FN(read_tile)(T *re, T *im, const void *const *lines, size_t lanes, 
   }
 }
 
-// Columns 0 … returned of WIDTH lines from lane l on: all, unless they are fewer than a tile's. The
-// last tile may overlap the one before.
+// Transposes columns 0 … returned of WIDTH lines from lane l on: all, unless they are fewer than a
+// tile's. The last tile may overlap the one before.
 static size_t FN(read_tiles)(T *re, T *im, const void *const *lines, size_t lanes, size_t l,
                              size_t n) {
   if (n < FN(STEP)) return 0;
@@ -454,7 +454,7 @@ static void FN(write)(void *const *lines, eti_fft_planes from, size_t lanes, siz
   }
 }
 
-// ---- lines that lie side by side in memory
+// ---- lines that are side by side in memory
 
 static void FN(read_rows)(eti_fft_planes to, const void *from, ptrdiff_t step, size_t lanes,
                           size_t n) {
@@ -520,7 +520,7 @@ ALWAYS FN(complex) FN(folded)(FN(complex) a, FN(complex) mirror, FN(complex) roo
   return FN(sum)(FN(sum)(a, b), turned);
 }
 
-// Of one line, which has neighbours only in itself: numbers 1 … m - 1.
+// Numbers 1 … m - 1 of a single line, whose neighbours are in the line itself.
 ALWAYS void FN(mirror_line)(eti_fft_planes dst, eti_fft_planes src, const FN(complex) * roots,
                             size_t m, bool unfolds) {
   const T *const re = src.re, *const im = src.im;

@@ -1,6 +1,6 @@
-// fft_pass_zip.h — how the registers of an instruction set are zipped, for the tiles of
-// fft_pass.body.h: FFT_VECTOR_BYTES, 0 where the compiler has no shuffles, and for T, float or
-// double as FFT_IS_F64 says, FFT_LOW and FFT_HIGH. Included once for each T.
+// fft_pass_zip.h — zip instructions for the tiles of fft_pass.body.h: FFT_VECTOR_BYTES, 0 if the
+// compiler has no shuffles, and FFT_LOW and FFT_HIGH for T, which is double if FFT_IS_F64, else
+// float. Included once for each T.
 #ifndef FFT_VECTOR_BYTES
 #if defined(__has_builtin)
 #if __has_builtin(__builtin_shufflevector)

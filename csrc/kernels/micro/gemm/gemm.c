@@ -1,6 +1,6 @@
-// gemm.c — runs whole products with the micro-kernels: cuts C into blocks that suit the caches,
-// has packed what is not in panels yet (gemm_pack.c), and splits the work between threads. Nothing
-// here touches an element.
+// gemm.c — runs whole products with the micro-kernels: cuts C into blocks that fit the caches, lets
+// gemm_pack.c pack operands that are not in panels yet, and splits the work between threads. No
+// element is read or written here.
 //
 //   for n blocks            B block: nb columns      ┐ packed into the thread's own work memory
 //     for m blocks          A block: mb rows         ┘ unless the operand is in panels already
@@ -46,17 +46,17 @@ typedef struct blocks {
 } blocks;
 
 // Figures measured with tests/bench/bench_kernels.py: a k block of 512 keeps a panel of each
-// operand near the first-level cache, and a block of 192 K elements stays in the second. In a
-// model, weights come from further away than the values that the kernel before has written.
+// operand near the L1 cache, and a block of 192 K elements stays in the L2 cache. In a model,
+// weights come from memory, and the values written by the kernel before from a cache.
 enum {
   K_BLOCK = 512,
   K_AT_ONCE = 4096,
   M_BLOCK = 266,
   N_BLOCK = 4096,
-  BUFFER_COLUMNS = 512,  // where C is computed beside its place
+  BUFFER_COLUMNS = 512,  // when C is computed in a buffer
   FINISH_COLUMNS = 512,
   BLOCK_ELEMENTS = 192 * 1024,
-  B_NEAR_ELEMENTS = 256 * 1024,  // beside which A is read from far away, once
+  B_NEAR_ELEMENTS = 256 * 1024,  // largest B with which A is read once, from memory
   B_TINY_ELEMENTS = 32 * 1024,
   WORK_ALIGN = 64,
 };
@@ -82,11 +82,11 @@ static blocks best_blocks(const eti_gemm_kernel *kernel, size_t m, size_t n, siz
   const size_t nr = kernel->nr, all_m = round_up(m, mr), all_n = round_up(n, nr);
   const size_t parts = (k + K_BLOCK - 1) / K_BLOCK;
   blocks b = {.kb = parts == 0 ? 0 : round_up((k + parts - 1) / parts, ETI_GEMM_CHUNK)};
-  // One pass over k costs no reloads; a few rows of A always fit.
+  // A single pass over k needs no reloads; a few rows of A always fit.
   if (buffers_c || (m <= mr && !packs_b)) b.kb = K_AT_ONCE;
   b.kb = at_most(b.kb, k);
   const size_t per_k = b.kb == 0 ? BLOCK_ELEMENTS : BLOCK_ELEMENTS / b.kb;
-  // Rows in equal blocks: a short last one would read all of B for little.
+  // Blocks have equal numbers of rows: a short last one would read all of B for little work.
   const size_t most = at_most(M_BLOCK, per_k), m_blocks = (m + most - 1) / most;
   b.mb = packs_a || buffers_c
              ? at_most(all_m, round_up(m_blocks == 0 ? 1 : (m + m_blocks - 1) / m_blocks, mr))
@@ -158,13 +158,13 @@ typedef struct block {
   const eti_clamp_range *range;  // set with the last values of k
 } block;
 
-// m × n elements at c, all of whose products are there.
+// Clamps m × n elements at c, whose sums are complete.
 static void limit(const eti_gemm *g, const block *k, char *c, size_t m, size_t n) {
   if (k->range != NULL) g->kernel->limit((float *)(void *)c, k->c_step, m, n, k->range);
 }
 
-// A single row: panels of B side by side as long as there are enough whole ones. Returns how many
-// were done.
+// Computes a single row: panels of B side by side while there are enough whole ones. Returns the
+// number of panels done.
 static size_t run_row(const eti_gemm *g, const block *k) {
   const size_t es = g->kernel->esize, whole = k->n / k->b.height;
   size_t jp = 0;
@@ -187,7 +187,7 @@ static size_t run_row(const eti_gemm *g, const block *k) {
   return jp;
 }
 
-// ahead, ahead_step: see eti_gemm_tile.
+// Runs one tile; for ahead and ahead_step see eti_gemm_tile.
 static void run_tile(const eti_gemm *g, const block *k, size_t ip, size_t jp, const char *ahead,
                      size_t ahead_step) {
   const size_t es = g->kernel->esize, i = ip * k->a.height, j = jp * k->b.height;
@@ -210,9 +210,9 @@ static void run_tile(const eti_gemm *g, const block *k, size_t ip, size_t jp, co
   limit(g, k, tile.c, m, n);
 }
 
-// The operand that comes from far away is walked once, in the outer loop; the block of the other
-// one stays in the cache. While the tiles of one outer panel run, each fetches its share of the
-// next outer panel.
+// Runs the tiles of a block. The operand from memory is walked once, in the outer loop; the block
+// of the other one stays in the cache. While the tiles of one outer panel run, each prefetches its
+// share of the next outer panel.
 static void run_block(const eti_gemm *g, const block *k, bool a_outside) {
   const size_t m_panels = (k->m + k->a.height - 1) / k->a.height;
   const size_t n_panels = (k->n + k->b.height - 1) / k->b.height;
@@ -234,12 +234,12 @@ static void run_block(const eti_gemm *g, const block *k, bool a_outside) {
 }
 
 typedef struct part {
-  size_t m0, m1, n0, n1;  // of C; m0 and n0 lie on panel borders
+  size_t m0, m1, n0, n1;  // of C; m0 and n0 are on panel borders
 } part;
 
-// A as rows: all of k at once, so a tile is finished when it is left.
+// A block with A as rows: all of k at once, so a tile is finished after one visit.
 typedef struct rows_block {
-  const void *const *rows;  // of all panels, `each` a panel
+  const void *const *rows;  // of all panels, `each` per panel
   size_t each;
   block k;
 } rows_block;
@@ -266,7 +266,8 @@ static void run_rows_tile(const eti_gemm *g, const rows_block *r, size_t ip, siz
   limit(g, &r->k, tile.c, m, n);
 }
 
-// Beside a tiny B a panel of rows is read once; else one of B, and its tiles fetch the next one.
+// With a tiny B, a panel of rows is read once; else one of B is, and its tiles prefetch the next
+// one.
 static void run_rows_block(const eti_gemm *g, const rows_block *r) {
   const size_t m_panels = (r->k.m + g->a.height - 1) / g->a.height;
   const size_t n_panels = (r->k.n + g->b.height - 1) / g->b.height;
@@ -317,8 +318,8 @@ static void run_rows(const eti_gemm *g, const part *p, char *work, size_t bytes)
   }
 }
 
-// Both operands packed: a block of B is packed once, for all rows, before k goes on. C lies in
-// place, so partial sums may stay there in between.
+// Runs with both operands packed: a block of B is packed once, for all rows, before k advances. C
+// is in place, so partial sums can stay there in between.
 static void run_slabs(const eti_gemm *g, const part *p, const blocks *s, block *k, char *a_room,
                       char *b_room) {
   const size_t es = g->kernel->esize;
@@ -352,7 +353,7 @@ static void run_part(const eti_gemm *g, const part *p, char *work, size_t bytes)
   const bool packs_a = g->a.data == NULL, packs_b = g->b.data == NULL, buffers_c = g->c == NULL;
   blocks s = fit_blocks(g, m, n, packs_a, packs_b, buffers_c, bytes);
   if (g->finish != NULL) {
-    // Fewer rows at a time would pack B once more for each of their blocks.
+    // Fewer rows at a time would pack B again for each of their blocks.
     if (!packs_b) s.mb = at_most(s.mb, round_up(M_BLOCK, g->a.height));
     s.nb = at_most(s.nb, round_up(FINISH_COLUMNS, g->kernel->nr));
   }
@@ -404,8 +405,8 @@ typedef struct run {
   bool split_m;
 } run;
 
-// Unit u is part u % splits of job u / splits; slot s takes a run of units and has work memory of
-// its own.
+// Runs units: unit u is part u % splits of job u / splits. Each slot has a run of units and work
+// memory of its own.
 static void run_slots(void *ctx, size_t begin, size_t end) {
   const run *r = ctx;
   for (size_t slot = begin; slot < end; slot++) {
@@ -431,7 +432,7 @@ static void run_slots(void *ctx, size_t begin, size_t end) {
   }
 }
 
-// Products smaller than this many multiply-adds are not worth a second thread.
+// Smaller products, in multiply-adds, are not worth a second thread.
 #define SMALL_PRODUCT (64u * 1024u)
 
 void eti_gemm_run(const et_pool *pool, const eti_gemm *shape, size_t n_jobs, eti_gemm_job_fn job,

@@ -1,13 +1,13 @@
 // gemm.h — C[m×n] = init + A[m×k]·B[k×n], the one product behind matmul, linear and convolution.
 //
 // Numeric contract: k is cut into chunks of ETI_GEMM_CHUNK, counted from 0; the last may be
-// shorter. The first chunk starts at the element's initial value (bias, or what C held), each later
+// shorter. The first chunk starts at the element's initial value (bias, or the old C), each later
 // one at zero, and adds its products in ascending k, each with one fused multiply-add: s = fma(a,
 // b, s). Chunks are then added in ascending order: c = c + s. So an element is
 //
 //   ((chunk 0 begun at init) + chunk 1) + chunk 2 + …
 //
-// whatever the tile sizes, block sizes, instruction set, threads, or operands packed or not: they
+// for all tile sizes, block sizes, instruction sets, threads, and operands packed or not: they
 // cannot change a bit. Chunks keep the rounding error of long products near that of a short one.
 // (Integers: multiply and add modulo 2^bits.)
 //
@@ -22,8 +22,8 @@
 //
 // The same description fits packed weights (panel_step = h·k, k_step = h), a row-major matrix used
 // as B in place (panel_step = nr, k_step = row length), and a column-major one used as A in place.
-// Rows of A whose k lie side by side may also be read where they are, through a table of pointers.
-// Whatever does not fit is copied into such panels, block by block, by the operand's pack function.
+// Rows of A with adjacent k may also be read in place, through a table of pointers. Other layouts
+// are copied into such panels, block by block, by the operand's pack function.
 //
 // Relies on kernels/micro/isa_select.h. Knows no tensor and no operator.
 #ifndef ET_GEMM_H
@@ -46,12 +46,12 @@ typedef enum eti_gemm_init {
   ETI_GEMM_ZERO,  // start at 0
   ETI_GEMM_ROWS,  // at bias[i]
   ETI_GEMM_COLS,  // at bias[j]
-  ETI_GEMM_KEEP,  // at what C holds
-  ETI_GEMM_ADD,   // at 0, and the sum is added to what C holds: k begins at a later chunk
+  ETI_GEMM_KEEP,  // at the old C
+  ETI_GEMM_ADD,   // at 0, and the sum is added to the old C: k begins at a later chunk
 } eti_gemm_init;
 
-// One tile; its k begins on a chunk's border. Steps are in elements; C's rows are c_step ≥ n apart
-// and its columns adjacent. bias is there for ETI_GEMM_ROWS and ETI_GEMM_COLS.
+// A tile, whose k begins at the border of a chunk. Steps are in elements; C's rows are c_step ≥ n
+// apart and its columns adjacent. bias is set for ETI_GEMM_ROWS and ETI_GEMM_COLS.
 typedef struct eti_gemm_tile {
   size_t k;       // may be 0: the tile is then just initialised
   const void *a;  // a panel
@@ -64,8 +64,8 @@ typedef struct eti_gemm_tile {
   size_t c_step;
   eti_gemm_init init;
   const void *bias;   // of this tile's first row or column
-  const char *ahead;  // memory that a later tile reads: fetched on the way, ahead_step bytes per k;
-                      // never dereferenced
+  const char *ahead;  // memory that a later tile reads: prefetched, ahead_step bytes per k; never
+                      // dereferenced
   size_t ahead_step;
   size_t b_panel_step;  // for tile_row: elements from panel to panel of B
 } eti_gemm_tile;
@@ -74,7 +74,7 @@ typedef struct eti_gemm_tile {
 typedef enum eti_acc {
   ETI_ACC_F32,
   ETI_ACC_F64,
-  ETI_ACC_I32,  // also serves i8, u8 and i16: the low bits are theirs
+  ETI_ACC_I32,  // also serves i8, u8 and i16, which are its low bits
   ETI_ACC_I64,
   ETI_ACC_COUNT,
 } eti_acc;
@@ -94,18 +94,18 @@ typedef struct eti_gemm_kernel {
   void (*pack_rows)(void *dst, size_t width, const void *src, size_t row_step, size_t n,
                     size_t n_k);
   // The same for one row of A and ETI_GEMM_ROW_PANELS whole panels of B side by side: a single row
-  // of accumulators would wait for itself.
+  // of accumulators would be bound by latency.
   void (*tile_row)(const eti_gemm_tile *t);
-  // Keeps the m × n elements at c within a range; NULL where the elements are not f32.
+  // Clamps the m × n elements at c to a range; NULL if the elements are not f32.
   void (*limit)(float *c, size_t c_step, size_t m, size_t n, const eti_clamp_range *range);
 } eti_gemm_kernel;
 
-// The fastest kernel of this CPU, and that of one instruction set (NULL when the build or CPU lacks
-// it).
+// The fastest kernel for this CPU, and that of one instruction set (NULL when the build or CPU
+// lacks it).
 const eti_gemm_kernel *eti_gemm_kernel_for(eti_acc acc);
 const eti_gemm_kernel *eti_gemm_kernel_of_isa(eti_acc acc, int isa);
 
-// Kernels that a build leaves out when it has none of the types that an accumulator serves.
+// Types that an accumulator serves; a build with none of them has no kernel for it.
 #define ETI_GEMM_TYPES_F32 (ET_TYPES_F32 | ET_TYPES_HALF)
 #define ETI_GEMM_TYPES_F64 ET_TYPES_F64
 #define ETI_GEMM_TYPES_I32 ET_TYPES_INT
@@ -126,18 +126,18 @@ typedef struct eti_gemm eti_gemm;
 typedef void (*eti_gemm_pack_fn)(const eti_gemm *g, void *dst, size_t width, size_t first, size_t n,
                                  size_t k0, size_t n_k);
 
-// Fills rows[s·n + i] for i < n and every segment s: where row first + i of A has it.
+// Fills rows[s·n + i] for i < n and every segment s with the address of row first + i of A.
 typedef void (*eti_gemm_point_fn)(const eti_gemm *g, const void **rows, size_t first, size_t n);
 
 enum { ETI_GEMM_MAX_SEGMENTS = 128 };
 
 typedef struct eti_gemm_operand {
-  const void *data;   // panels as drawn above, or NULL: then `pack` makes them
+  const void *data;   // panels as drawn above, or NULL: `pack` makes them
   size_t height;      // rows (A) or columns (B) per panel; ≤ mr for A, = nr for B
   size_t panel_step;  // elements from panel to panel
   size_t k_step;      // elements from k to k + 1
   eti_gemm_pack_fn pack;
-  eti_gemm_point_fn point;  // A, where B is in panels: read as rows; height ≤ rows_mr
+  eti_gemm_point_fn point;  // A, when B is in panels: read as rows; height ≤ rows_mr
   size_t segment;
 } eti_gemm_operand;
 
@@ -149,7 +149,8 @@ typedef struct eti_gemm_view {
   ptrdiff_t k_step;    // A, B: from k to k + 1; C: from column to column
 } eti_gemm_view;
 
-// Moves the m × n block at (i, j) between C and a tile buffer whose rows are `step` elements apart.
+// Copies the m × n block at (i, j) between C and a tile buffer whose rows are `step` elements
+// apart.
 typedef void (*eti_gemm_move_fn)(const eti_gemm *g, void *tile, size_t step, size_t i, size_t m,
                                  size_t j, size_t n);
 
@@ -157,17 +158,17 @@ struct eti_gemm {
   const eti_gemm_kernel *kernel;
   size_t m, n, k;
   eti_gemm_operand a, b;
-  // Destination of C: in place when c is set (rows c_step apart, columns adjacent); else blocks of
-  // it are computed in scratch, after `load` filled them when init is ETI_GEMM_KEEP, and handed to
-  // `store`.
+  // Destination of C: in place when c is set (rows c_step apart, columns adjacent). Otherwise
+  // blocks are computed in scratch; `load` fills them first when init is ETI_GEMM_KEEP, and `store`
+  // writes them.
   void *c;
   size_t c_step;
   eti_gemm_move_fn load, store;
-  // Once for every finished block of C, before `store`, while it is in the cache: the place of an
-  // activation. NULL: none.
+  // Called once for every finished block of C, before `store`, while it is in the cache; computes
+  // activations. NULL: none.
   eti_gemm_move_fn finish;
   const eti_clamp_range
-      *range;  // f32: what every finished tile is kept within, before that; or NULL
+      *range;  // f32: bounds of every finished tile, applied before finish; or NULL
   eti_gemm_init init;
   const void *bias;  // m or n elements of the kernel's dtype
   // For the callbacks.
@@ -177,7 +178,7 @@ struct eti_gemm {
   size_t job;
 };
 
-// Whether a job agrees with its shape and says where operands and results are.
+// True if a job agrees with its shape and has operands and a destination.
 static inline bool eti_gemm_is_valid(const eti_gemm *g, const eti_gemm *shape) {
   const eti_gemm_operand *const a = &g->a, *const b = &g->b;
   const bool has_bias = g->init == ETI_GEMM_ROWS || g->init == ETI_GEMM_COLS;
@@ -199,42 +200,42 @@ void eti_gemm_pack_b_view(const eti_gemm *g, void *dst, size_t width, size_t fir
 void eti_gemm_store_view(const eti_gemm *g, void *tile, size_t step, size_t i, size_t m, size_t j,
                          size_t n);
 
-// Points an operand at its view: in place when the view already is panels (or one vector), else
+// Sets an operand to its view: in place when the view already is panels (or one vector), else
 // through the pack function.
 void eti_gemm_use_a_view(eti_gemm *g, eti_gemm_view view);
 void eti_gemm_use_b_view(eti_gemm *g, eti_gemm_view view);
 void eti_gemm_use_c_view(eti_gemm *g, eti_gemm_view view);
 
-// Reads A as rows, from a_view, where that beats packing: its k lie side by side, B is in panels or
-// in place, and few columns would share the packed panel. Call it after B is set.
+// Makes A be read as rows, from a_view, when that is faster than packing: its k are adjacent, B is
+// in panels or in place, and few columns would share the packed panel. Call it after B is set.
 void eti_gemm_prefer_rows(eti_gemm *g);
 
-// Panel height for a packed A of m rows: as equal as possible, at most mr.
+// Panel height for a packed A of m rows: equal panels if possible, at most mr.
 size_t eti_gemm_a_height(const eti_gemm_kernel *kernel, size_t m);
 size_t eti_gemm_rows_height(const eti_gemm_kernel *kernel, size_t m);  // for A read as rows
 // Elements of a fully packed operand (`height` rows or columns per panel); 0 when that overflows.
 size_t eti_gemm_packed_elements(size_t rows, size_t height, size_t k);
 
-// A panel of each operand, one chunk deep, and a tile of C, for the largest tile of the build.
+// Work memory for a panel of each operand, one chunk deep, and a tile of C, for the largest tile of
+// the build.
 #if ETI_HAVE_X86
 #define ETI_GEMM_MIN_WORK 65536u
 #else
 #define ETI_GEMM_MIN_WORK 32768u
 #endif
 
-// Runs n_jobs products. job(ctx, i, g) describes the i-th one (ctx and job are set already). Work
-// memory is `bytes` bytes at a 64-aligned `work`; any amount ≥ ETI_GEMM_MIN_WORK serves,
-// eti_gemm_work_bytes gives the amount that is fast. The jobs must agree in m, n, k and kernel with
-// `shape`.
+// Runs n_jobs products. job(ctx, i, g) describes job i (ctx and job are set already). Work memory
+// is `bytes` bytes at a 64-aligned `work`; ETI_GEMM_MIN_WORK is enough, and eti_gemm_work_bytes
+// gives the amount that is fast. The jobs must agree in m, n, k and kernel with `shape`.
 typedef void (*eti_gemm_job_fn)(const void *ctx, size_t i, eti_gemm *g);
-// Packs an operand of n_jobs products whole: of each, rows [0, rows), panel after panel; jobs lie
-// one after another. job makes g ready for pack, as it does for a run.
+// Packs an operand of n_jobs products: rows [0, rows) of each job, panel after panel, one job after
+// another. job prepares g for pack, as for a run.
 void eti_gemm_pack_all(const et_pool *pool, const eti_gemm *shape, size_t n_jobs,
                        eti_gemm_job_fn job, const void *ctx, eti_gemm_pack_fn pack, void *dst,
                        size_t rows, size_t height);
 void eti_gemm_run(const et_pool *pool, const eti_gemm *shape, size_t n_jobs, eti_gemm_job_fn job,
                   const void *ctx, void *work, size_t bytes);
-// For products up to m × n × k whose operands are packed on the way where said.
+// Work memory for products up to m × n × k; flags say which operands the run packs.
 size_t eti_gemm_work_bytes(const eti_gemm_kernel *kernel, size_t m, size_t n, size_t k,
                            bool packs_a, bool packs_b, bool buffers_c, size_t n_threads);
 

@@ -15,7 +15,7 @@ static inline __m256i lanes4(size_t n) {
   return _mm256_cmpgt_epi64(_mm256_set1_epi64x((long long)n), _mm256_setr_epi64x(0, 1, 2, 3));
 }
 
-// The low 64 bits of the products, which AVX2 has no instruction for.
+// Computes the low 64 bits of products, for which AVX2 has no instruction.
 static inline __m256i mullo64(__m256i a, __m256i b) {
   typedef uint64_t u64x4 __attribute__((vector_size(32)));
   return (__m256i)((u64x4)a * (u64x4)b);

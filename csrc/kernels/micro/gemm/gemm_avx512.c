@@ -15,8 +15,8 @@ static inline __mmask8 lanes8(size_t n) {
   return (__mmask8)((1u << n) - 1u);
 }
 
-// A 16 × 16 block, transposed: r[i] becomes column i. Pairs, then quads, then 128-bit lanes change
-// places.
+// Transposes a 16 × 16 block: r[i] becomes column i. Pairs, then fours, then 128-bit lanes are
+// exchanged.
 static inline __attribute__((always_inline)) void transpose16(__m512 r[16]) {
   __m512 t[16];
   for (int i = 0; i < 16; i += 2) {
@@ -45,7 +45,7 @@ static inline __attribute__((always_inline)) void transpose16(__m512 r[16]) {
   }
 }
 
-// Up to 16 rows at a time, 16 values of k at a time.
+// Packs up to 16 rows at a time, 16 values of k at a time.
 static void pack_rows_f32__avx512(void *dst, size_t width, const void *src, size_t row_step,
                                   size_t n, size_t n_k) {
   ET_ASSERT(n <= width && ETI_HOLDS(dst, width * n_k, float) && ETI_HOLDS(src, n * n_k, float));

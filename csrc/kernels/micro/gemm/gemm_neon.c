@@ -1,7 +1,7 @@
 // gemm_neon.c — the micro-kernel with 128-bit vectors: 8 rows × 3 vectors use 24 of the 32
 // registers for accumulators, three for the row of B and the rest for broadcasts of A. NEON has no
-// 64-bit multiplication, so i64 uses the plain C file. For AArch64, where NEON is always there (and
-// the plain C of the norm, pool and elementwise loops is vectorised with it as it stands).
+// 64-bit multiplication, so i64 uses the plain C file. For AArch64, which always has NEON (the
+// plain C of the norm, pool and elementwise loops is vectorised with it).
 #include "kernels/micro/gemm/gemm.h"
 
 #include <arm_neon.h>
@@ -41,7 +41,7 @@ static inline void store_u32(uint32_t *p, uint32x4_t v, size_t n) {
   memcpy(p, t, n * sizeof *p);
 }
 
-// eti_clamp of four.
+// Computes eti_clamp of four elements.
 static inline float32x4_t limit(float32x4_t v, float32x4_t low, float32x4_t high,
                                 float32x4_t plus) {
   const float32x4_t risen = vbslq_f32(vcltq_f32(v, low), low, v);

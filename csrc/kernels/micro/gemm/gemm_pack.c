@@ -1,6 +1,6 @@
-// gemm_pack.c — how elements get into the panels of a product and out of its tiles: the stock
-// functions over strided views, the choice whether an operand is read where it lies, and packing of
-// whole operands ahead of a run. Elements are moved and converted, never computed with.
+// gemm_pack.c — copies of elements into the panels of a product and out of its tiles: the stock
+// functions over strided views, the choice to read an operand in place, and packing of whole
+// operands before a run. Elements are copied and converted, never computed with.
 #include "kernels/micro/gemm/gemm.h"
 
 #include <string.h>
@@ -25,7 +25,7 @@ static void zero_lanes(void *dst, size_t esize, size_t width, size_t n, size_t n
 
 enum { CAST_K = 64, CAST_ROWS = 32 };
 
-// Rows of another type: a piece of each is converted as it lies, and the piece then packed.
+// Packs rows of another type: a piece of each row is converted first, then packed.
 static void pack_cast_rows(const eti_gemm_kernel *kernel, const eti_gemm_view *v, char *dst,
                            size_t width, size_t first, size_t n, size_t k0, size_t n_k) {
   const size_t esize = kernel->esize;
@@ -116,8 +116,8 @@ void eti_gemm_use_a_view(eti_gemm *g, eti_gemm_view view) {
   };
 }
 
-// In place pays when few rows of A reuse a panel of B, or the steps from k to k + 1 are short; long
-// ones waste cache and TLB.
+// Reads B in place if few rows of A reuse a panel of B, or the steps from k to k + 1 are short;
+// long ones waste cache and TLB.
 void eti_gemm_use_b_view(eti_gemm *g, eti_gemm_view view) {
   g->b_view = view;
   const bool near =
@@ -140,7 +140,7 @@ void eti_gemm_use_c_view(eti_gemm *g, eti_gemm_view view) {
   g->store = eti_gemm_store_view;
 }
 
-enum { ROWS_MAX_PANELS = 8 };  // of B: packing A then pays
+enum { ROWS_MAX_PANELS = 8 };  // of B: more panels justify packing A
 
 static void point_view(const eti_gemm *g, const void **rows, size_t first, size_t n) {
   for (size_t i = 0; i < n; i++) rows[i] = view_at(&g->a_view, first + i, 0);
@@ -200,7 +200,7 @@ static void pack_panels(void *ctx, size_t begin, size_t end) {
   }
 }
 
-enum { PACK_GRAIN = 64 * 1024 };  // bytes that are worth handing to another thread
+enum { PACK_GRAIN = 64 * 1024 };  // bytes that justify another thread
 
 void eti_gemm_pack_all(const et_pool *pool, const eti_gemm *shape, size_t n_jobs,
                        eti_gemm_job_fn job, const void *ctx, eti_gemm_pack_fn pack, void *dst,

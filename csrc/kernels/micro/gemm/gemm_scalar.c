@@ -1,6 +1,5 @@
 // gemm_scalar.c — the micro-kernel in plain C: the specification that every other variant equals
-// bit for bit, and the fallback of machines without one. fma() is the C library's, exact on every
-// machine.
+// bit for bit, and the fallback of machines without one. fma() is the C library's, which is exact.
 #include "kernels/micro/gemm/gemm.h"
 
 #include <math.h>

@@ -18,8 +18,8 @@
 #define LOAD_EDGE(p, v) ((whole || (v) + 1 != nv) ? V_LOAD(p) : V_LOAD_N(p, tail))
 #define INLINE static inline __attribute__((always_inline))
 
-// m, nv and whole are constants at every call, so that the loops unroll and acc lives in registers.
-// `whole` is false when the last vector of a row holds only `tail` columns.
+// m, nv and whole are constants at every call, so that the loops unroll and acc is in registers.
+// `whole` is false when the last vector of a row has only `tail` columns.
 INLINE void FN(start)(VEC (*acc)[NV], const eti_gemm_tile *t, const size_t m, const size_t nv,
                       const bool whole, const size_t tail) {
   (void)tail;
@@ -49,7 +49,7 @@ INLINE void FN(start)(VEC (*acc)[NV], const eti_gemm_tile *t, const size_t m, co
   }
 }
 
-// Writes the sums to C, added to what is there unless these are the first; acc is then zero.
+// Writes the sums to C, or adds them to C unless they are the first; acc is then zero.
 INLINE void FN(finish)(VEC (*acc)[NV], const eti_gemm_tile *t, const size_t m, const size_t nv,
                        const bool whole, const size_t tail, const bool add) {
   (void)tail;
@@ -99,7 +99,7 @@ INLINE void FN(tile_of)(const eti_gemm_tile *t, const size_t m, const size_t nv,
   } while (left > 0);
 }
 
-// The same sum with A as rows.
+// Computes the same sum with A as rows.
 INLINE void FN(rows_of)(const eti_gemm_tile *t, const size_t m, const size_t nv, const bool whole,
                         const size_t tail) {
   VEC acc[MR][NV];
@@ -142,13 +142,13 @@ INLINE void FN(rows_of)(const eti_gemm_tile *t, const size_t m, const size_t nv,
   } while (left > 0);
 }
 
-// Whether a tile says where its results go and begin.
+// True if a tile has a destination and an initial value.
 INLINE bool FN(has_c)(const eti_gemm_tile *t) {
   const bool has_bias = t->init == ETI_GEMM_ROWS || t->init == ETI_GEMM_COLS;
   return ETI_HOLDS(t->c, 1, T) && ETI_HOLDS(t->bias, has_bias ? 1 : 0, T);
 }
 
-// One row of A, several panels of B: panel p starts where the tile of it alone would.
+// One row of A and several panels of B: panel p is the tile that starts at it.
 INLINE eti_gemm_tile FN(panel_of)(const eti_gemm_tile *t, const size_t p) {
   eti_gemm_tile one = *t;
   const size_t columns = p * LANES * NV;
@@ -220,8 +220,8 @@ INLINE void FN(tile_width)(const eti_gemm_tile *t, const size_t m, const size_t 
   }
 }
 
-// as_rows is a constant and m at most mr. One copy for all m where sanitizers would take minutes to
-// compile the others.
+// as_rows is a constant and m at most mr. Sanitizer builds have one copy for all m, since more
+// would take minutes to compile.
 INLINE void FN(tile_height)(const eti_gemm_tile *t, const size_t m, const size_t n,
                             const bool as_rows, const size_t mr) {
 #if defined(ET_DEBUG)

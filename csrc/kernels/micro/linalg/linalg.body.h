@@ -1,7 +1,7 @@
 // linalg.body.h — the source of every variant of linalg.h; the including file names its table,
-// ETI_LINALG_TABLE. Gaussian elimination with row exchanges and Householder reflections as LAPACK's
-// here, eigen- and singular values in linalg_spectral.body.h. Every loop over numbers runs along
-// rows and is one of the four below.
+// ETI_LINALG_TABLE. Gaussian elimination with row exchanges and LAPACK's Householder reflections
+// are here, eigenvalues and singular values in linalg_spectral.body.h. Every loop over numbers runs
+// along rows and is one of the four below.
 #include "kernels/contract.h"
 #include "kernels/loops/loop.h"
 #include "kernels/micro/linalg/linalg.h"
@@ -17,7 +17,7 @@ ETI_INLINE void subtract(double *y, double f, const double *x, size_t n) {
   for (size_t i = 0; i < n; i++) y[i] -= f * x[i];
 }
 
-// y += sign·Σ f[j]·x[j] one after the other, four rows at a time; rows lie `step` numbers apart.
+// y += sign·Σ f[j]·x[j] one after the other, four rows at a time; rows are `step` apart.
 ETI_INLINE void combine_rows(double *y, double sign, const double *f, ptrdiff_t f_step,
                              const double *x, ptrdiff_t step, size_t rows, size_t n) {
   size_t j = 0;
@@ -53,8 +53,8 @@ ETI_INLINE void exchange(double *x, double *y, size_t n) {
   }
 }
 
-// ---- elimination. Matrices of 2 … 4 rows, of which batches consist, get code of their own: loops
-// of unknown length take longer than their arithmetic.
+// ---- elimination. Matrices of 2 … 4 rows, as in most batches, have code of their own: loops of
+// unknown length take longer than their arithmetic.
 
 ETI_INLINE size_t eliminate(double *a, size_t m, size_t n, bool exchanges, int32_t *pivots) {
   size_t zero = 0;
@@ -161,7 +161,7 @@ static double make_reflection(double *a, size_t m, size_t n, size_t j) {
   return (beta - alpha) / beta;
 }
 
-// b[m × k], columns from `first` on, is reflected with the vector in column j of a. dots has k.
+// Reflects b[m × k], columns from `first` on, with the vector in column j of a. dots has k numbers.
 static void reflect(const double *a, size_t m, size_t n, size_t j, double tau, double *b, size_t k,
                     size_t first, double *dots) {
   const double *const v = a + (j + 1) * n + j;

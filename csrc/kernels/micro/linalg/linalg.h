@@ -1,8 +1,8 @@
-// linalg.h — linear algebra of small dense matrices of f64 in rows, per instruction set:
-// factorizations and what follows from them. Textbook algorithms with LAPACK's conventions of
-// pivots and signs. All variants come from one source (linalg.body.h, linalg_spectral.body.h) and
-// give the same bits: vectors lie along rows, sums have a fixed order. Takes no memory: results
-// overwrite their inputs or go where the caller says. Knows no tensor.
+// linalg.h — linear algebra of small dense f64 matrices stored in rows, per instruction set:
+// factorizations, solutions, eigenvalues. Textbook algorithms with LAPACK's conventions of pivots
+// and signs. All variants come from one source (linalg.body.h, linalg_spectral.body.h) and give the
+// same bits: vectors run along rows, sums have a fixed order. Allocates nothing: results overwrite
+// their inputs or go to the caller's memory. Knows no tensor.
 #ifndef ET_MICRO_LINALG_H
 #define ET_MICRO_LINALG_H
 
@@ -14,25 +14,26 @@
 
 typedef struct eti_linalg {
   // a[m × n] becomes L below the diagonal (of ones) and U on and above it, with rows exchanged so
-  // that pivots are largest; pivots[i] ≥ i is the row that row i changed places with. Returns the
-  // place, from 1, of the first zero on U's diagonal, or 0.
+  // that pivots are largest; pivots[i] ≥ i is the row exchanged with row i. Returns the index, from
+  // 1, of the first zero on U's diagonal, or 0.
   size_t (*lu)(double *a, size_t m, size_t n, bool exchanges, int32_t *pivots);
-  // b[n × k] = A⁻¹ b, of what lu made.
+  // b[n × k] = A⁻¹ b, with the factors from lu.
   void (*lu_solve)(const double *lu, size_t n, const int32_t *pivots, double *b, size_t k);
-  // b[n × k] = T⁻¹ b, of the triangle of t.
+  // b[n × k] = T⁻¹ b, with a triangle of t.
   void (*triangular_solve)(const double *t, size_t n, bool upper, bool unit, double *b, size_t k);
-  // The lower triangle of a becomes L with A = L Lᵀ, the other anything. Returns the order of the
-  // first minor that is not positive, or 0.
+  // The lower triangle of a becomes L with A = L Lᵀ; the rest is undefined. Returns the order of
+  // the first minor that is not positive, or 0.
   size_t (*cholesky)(double *a, size_t n);
   // a[m × n] becomes R; q[m × columns] the first columns of Q, columns ≤ m. work has
   // min(m, n) + max(n, columns) numbers.
   void (*qr)(double *a, size_t m, size_t n, double *q, size_t columns, double *work);
-  // The eigenvalues of a[n × n], symmetric, ascending; v[n × n] their eigenvectors in rows, or
-  // NULL. a is lost. work has 3 n numbers.
+  // Eigenvalues of a symmetric a[n × n], ascending; v[n × n] their eigenvectors in rows, or NULL. a
+  // is destroyed. work has 3 n numbers.
   void (*eigen)(double *a, size_t n, double *values, double *v, double *work);
-  // The first n rows of a[rows × m], n ≤ rows ≤ m, are the columns of a matrix of m × n. The rows
-  // of a become its left singular vectors, of descending values, then vectors orthogonal to all;
-  // v[n × n] the right ones, in rows; without `vectors` both are lost. work has 4 n + m numbers.
+  // Singular values. The first n rows of a[rows × m], n ≤ rows ≤ m, are the columns of a matrix of
+  // m × n. The rows of a become its left singular vectors, of descending values, then vectors
+  // orthogonal to all; v[n × n] the right ones, in rows; without `vectors` both are undefined. work
+  // has 4 n + m numbers.
   void (*svd)(double *a, size_t rows, size_t n, size_t m, bool vectors, double *values, double *v,
               double *work);
 } eti_linalg;

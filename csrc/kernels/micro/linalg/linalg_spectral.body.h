@@ -1,11 +1,11 @@
 // linalg_spectral.body.h — eigenvalues of symmetric matrices and singular values, part of
 // linalg.body.h. Reflections make the matrix tridiagonal or bidiagonal, implicit shifted QR sweeps
 // make that diagonal (Golub and Van Loan, Matrix Computations, 8.3 and 8.6). Vectors are kept in
-// rows; the rotations of a sweep are noted first and then applied to all of them in one pass.
+// rows; the rotations of a sweep are recorded first and then applied to all of them in one pass.
 
 typedef double wide __attribute__((vector_size(64), aligned(8), may_alias));
 
-// In sixteen lanes and a fixed tree.
+// Dot product in sixteen lanes and a fixed tree.
 static double dot(const double *x, const double *y, size_t n) {
   wide a = {0}, b = {0};
   double t[8];
@@ -24,7 +24,7 @@ static double dot(const double *x, const double *y, size_t n) {
   return ((t[0] + t[4]) + (t[2] + t[6])) + ((t[1] + t[5]) + (t[3] + t[7]));
 }
 
-// Scales by a power of two so that squares neither overflow nor vanish; returns what undoes it.
+// Scales by a power of two so that squares neither overflow nor vanish; returns the inverse factor.
 static double scale_into_range(double *a, size_t n) {
   double largest = 0.0;
   int exponent = 0;
@@ -50,8 +50,8 @@ static double reflection_of(double *x, size_t n, double *along) {
   return (beta - alpha) / beta;
 }
 
-// The last of `count` reflections first, applied from the right to the rows of an identity. Vector
-// k lies in row k of `vectors`, from column k + offset on; `to` may be the same memory.
+// Applies `count` reflections, the last one first, from the right to the rows of an identity.
+// Vector k is in row k of `vectors`, from column k + offset on; `to` may be the same memory.
 static void reflections_to_rows(double *to, size_t rows, size_t columns, const double *vectors,
                                 const double *tau, size_t count, size_t offset) {
   for (size_t i = count + offset; i < rows; i++) {
@@ -101,7 +101,7 @@ static void rotate(double *x, double *y, size_t n, rotation by) {
   }
 }
 
-// Rotations k of rows k and k + 1 of a, one after the other, `count` of them: a row stays in
+// Applies `count` rotations k of rows k and k + 1 of a, one after the other: a row stays in
 // registers until both of its rotations are done.
 static void rotate_rows(double *a, size_t n, const double *c, const double *s, size_t count) {
   size_t i = 0;
@@ -145,7 +145,7 @@ static void rotate_rows(double *a, size_t n, const double *c, const double *s, s
   }
 }
 
-// Orders values, and rows with them: ascending, or descending.
+// Sorts values, and rows with them, ascending or descending.
 static void sort_rows(double *values, size_t n, bool descending, double *a, size_t columns,
                       double *b) {
   for (size_t i = 0; i + 1 < n; i++) {
@@ -178,7 +178,7 @@ static double largest_of(const double *d, const double *e, size_t n) {
 
 // ---- eigenvalues
 
-// a = Q T Qᵀ: d and e become diagonals of T; reflection k lies in row k, beyond the diagonal.
+// a = Q T Qᵀ: d and e become diagonals of T; reflection k is in row k, beyond the diagonal.
 static void make_tridiagonal(double *a, size_t n, double *d, double *e, double *tau, double *w) {
   for (size_t k = 0; k + 2 < n; k++) {
     double *const v = a + k * n + k + 1, *const rest = v + n;
@@ -201,7 +201,7 @@ static void make_tridiagonal(double *a, size_t n, double *d, double *e, double *
   if (n >= 2) e[n - 2] = a[(n - 2) * n + n - 1];
 }
 
-// One sweep over rows low … high, with the shift of the last two; notes its rotations.
+// Runs one sweep over rows low … high, with the shift of the last two; records its rotations.
 static void sweep_tridiagonal(double *d, double *e, size_t low, size_t high, double *c, double *s) {
   double x = d[low] - shift_of(d[high - 1], e[high - 1], d[high]), z = e[low];
   for (size_t k = low; k < high; k++) {
@@ -245,8 +245,8 @@ static void eigen(double *a, size_t n, double *values, double *v, double *work) 
 
 // ---- singular values
 
-// The transpose of a is Q B Pᵀ: d and e become diagonals of B. Reflection k of Q lies in row k of
-// a, that of P in row k of p, beyond the diagonal.
+// The transpose of a is Q B Pᵀ: d and e become diagonals of B. Reflection k of Q is in row k of a,
+// that of P in row k of p, beyond the diagonal.
 static void make_bidiagonal(double *a, size_t n, size_t m, double *d, double *e, double *tau_q,
                             double *tau_p, double *p, double *sums) {
   for (size_t k = 0; k < n; k++) {
@@ -268,14 +268,14 @@ static void make_bidiagonal(double *a, size_t n, size_t m, double *d, double *e,
   }
 }
 
-// B, its vectors (NULL where nobody asks) and room for a sweep's rotations.
+// B, its vectors (NULL if not wanted) and room for a sweep's rotations.
 typedef struct bidiagonal {
   double *d, *e, *left, *right;
   size_t n, m;
   double *left_c, *left_s, *right_c, *right_s;
 } bidiagonal;
 
-// A zero at d[at], low ≤ at < high, splits B once its row is empty …
+// Empties the row of a zero at d[at], low ≤ at < high, which splits B.
 static void empty_row(const bidiagonal *b, size_t at, size_t high) {
   double f = b->e[at];
   b->e[at] = b->d[at] = 0.0;
@@ -289,7 +289,7 @@ static void empty_row(const bidiagonal *b, size_t at, size_t high) {
   }
 }
 
-// … and one at the end once its column is.
+// Empties the column of a zero at the end.
 static void empty_column(const bidiagonal *b, size_t low, size_t high) {
   double f = b->e[high - 1];
   b->e[high - 1] = b->d[high] = 0.0;

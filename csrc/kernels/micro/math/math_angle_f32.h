@@ -5,8 +5,8 @@
 
 #include "kernels/micro/math/math_core.h"
 
-// ---- circular functions. Up to 2^15 in f32; the wide functions reach ETI_HUGE_ANGLE;
-// loops send what is beyond through eti_reduce_huge.
+// ---- circular functions. Up to 2^15 in f32; the wide functions reach ETI_HUGE_ANGLE; loops use
+// eti_reduce_huge beyond.
 
 #define ETI_LARGE_ANGLE_f32 0x1p15f
 #define ETI_HUGE_ANGLE_f32 0x1p50f
@@ -20,7 +20,7 @@ ETI_INLINE float eti_angle_f32(float x, uint32_t *quadrant) {
   return eti_fma_f32(n, -0x1.84698ap-48f, eti_fma_f32(n, -0x1.4442dp-24f, first));
 }
 
-// The same with what r lacks in *low, since a tangent magnifies it.
+// Also gives the remainder of r in *low, since a tangent magnifies it.
 ETI_INLINE float eti_angle_pair_f32(float x, uint32_t *quadrant, float *low) {
   const float shifted = eti_fma_f32(x, 0x1.45f306p-1f, 0x1.8p23f), n = shifted - 0x1.8p23f;
   *quadrant = eti_f32_bits(shifted);
@@ -121,8 +121,8 @@ ETI_INLINE double eti_cos_core(double r) {
   return eti_fma_f64(p, t, 1.0);
 }
 
-// The remainder and quadrant of an angle of at least ETI_HUGE_ANGLE_f32: only those bits of 2/π are
-// multiplied that matter modulo four quadrants. A branchy rarity, kept out of loops.
+// Remainder and quadrant of an angle of at least ETI_HUGE_ANGLE_f32: only the bits of 2/π that
+// matter modulo four quadrants are multiplied. Branchy and rare, kept out of loops.
 static inline double eti_reduce_huge(float x, uint64_t *quadrant) {
   static const uint32_t two_over_pi[8] = {0xA2F9836Eu, 0x4E441529u, 0xFC2757D1u, 0xF534DDC0u,
                                           0xDB629599u, 0x3C439041u, 0xFE5163ABu, 0xDEBBC561u};
@@ -227,7 +227,7 @@ ETI_INLINE float eti_asin_tail(float s, float z) {
   return p * z * s;
 }
 
-// Beyond 1/2 half the angle is taken: asin(a) = π/2 - 2·asin(sqrt((1 - a) / 2)).
+// Beyond 1/2 it uses half the angle: asin(a) = π/2 - 2·asin(sqrt((1 - a) / 2)).
 ETI_INLINE float eti_asin_f32(float x) {
   const float a = fabsf(x);
   const bool large = a > 0.5f;

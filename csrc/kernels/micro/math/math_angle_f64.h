@@ -5,8 +5,7 @@
 
 #include "kernels/micro/math/math_core.h"
 
-// ---- circular functions up to ETI_LARGE_ANGLE; loops send larger ones through
-// eti_reduce_large_f64.
+// ---- circular functions up to ETI_LARGE_ANGLE; loops use eti_reduce_large_f64 beyond.
 
 #define ETI_LARGE_ANGLE_f64 0x1p20
 #define ETI_HUGE_ANGLE_f64 ETI_LARGE_ANGLE_f64
@@ -96,8 +95,8 @@ ETI_INLINE double eti_tan_f64(double x) {
   return fabs(x) < 0x1p-28 ? x : eti_tan_turned_f64(r, low, quadrant);
 }
 
-// The remainder and quadrant of an angle of at least 2^20: 192 bits of 2/π are multiplied, from the
-// first that matters modulo four quadrants on. A branchy rarity, kept out of loops.
+// Remainder and quadrant of an angle of at least 2^20: 192 bits of 2/π are multiplied, from the
+// first that matters modulo four quadrants on. Branchy and rare, kept out of loops.
 static inline double eti_reduce_large_f64(double x, uint64_t *quadrant, double *low) {
   static const uint32_t two_over_pi[] = {
       0x00000000u, 0x00000000u, 0xA2F9836Eu, 0x4E441529u, 0xFC2757D1u, 0xF534DDC0u, 0xDB629599u,

@@ -1,7 +1,6 @@
-// math_core.h — what the elementary functions of math_f32.h and math_f64.h are built of: bits and
+// math_core.h — building blocks of the elementary functions of math_f32.h and math_f64.h: bits and
 // fused products, the functions of f32 that C names by type, and exponential, logarithm and arc
-// tangent in f64 that are good enough for results in f32. Straight-line arithmetic without libm, as
-// there.
+// tangent in f64 with the accuracy of f32 results. Straight-line arithmetic without libm, as there.
 #ifndef ET_MATH_CORE_H
 #define ET_MATH_CORE_H
 
@@ -37,7 +36,7 @@ ETI_INLINE double eti_fma_f64(double a, double b, double c) {
   return __builtin_fma(a, b, c);
 }
 
-// which ? a : b by masks, for where compilers would compute all that depends on it twice.
+// which ? a : b by masks, for use when compilers would compute all dependent values twice.
 ETI_INLINE float eti_pick_f32(bool which, float a, float b) {
   const uint32_t mask = 0u - (uint32_t)which;
   return eti_f32_from_bits((eti_f32_bits(a) & mask) | (eti_f32_bits(b) & ~mask));
@@ -73,7 +72,7 @@ ETI_INLINE float eti_copysign_f32(float x, float sign) {
 ETI_INLINE uint32_t eti_bits_f32(float x) {
   return eti_f32_bits(x);
 }
-// Exact, so libm's serves on every platform alike.
+// fmod is exact, so libm's gives the same bits on every platform.
 ETI_INLINE float eti_fmod_f32(float a, float b) {
   return fmodf(a, b);
 }
@@ -84,8 +83,8 @@ ETI_INLINE float eti_fmod_f32(float a, float b) {
 #define SUFFIX f32
 #include "kernels/micro/math/math_mod.body.h"
 
-// The neighbour of a on the side of b: one step on the integers that floats of one sign are in the
-// order of.
+// The neighbour of a on the side of b: one step on the bits as integers, which order floats of one
+// sign.
 ETI_INLINE float eti_nextafter_f32(float a, float b) {
   const uint32_t from = eti_f32_bits(a), towards = eti_f32_bits(b);
   const uint32_t step = (a < b) == (a > 0.0f) ? from + 1u : from - 1u;
@@ -103,7 +102,7 @@ ETI_INLINE double eti_nextafter_f64(double a, double b) {
 
 // ---- f64 building blocks, good for about 1e-12 relative: f32 results round as if they were exact
 
-#define ETI_ROUND_F64 0x1.8p52  // adding it rounds to an integer, which then lies in the low bits
+#define ETI_ROUND_F64 0x1.8p52  // adding it rounds to an integer, in the low bits
 
 // 2^n for n in -1022 … 1023, given n + ETI_ROUND_F64.
 ETI_INLINE double eti_exp2i_f64(double n_shifted) {
@@ -132,11 +131,11 @@ ETI_INLINE double eti_exp_d(double x) {
 // Natural logarithm of a normal number, 0 or infinity; NaN below 0. (Every f32 is normal in f64.)
 ETI_INLINE double eti_log_d(double x) {
   const uint64_t bits = eti_f64_bits(x);
-  // Exponent such that the mantissa lies in [sqrt(1/2), sqrt(2)): the offset carries into the
-  // exponent from sqrt(2) on.
+  // Exponent for a mantissa in [sqrt(1/2), sqrt(2)): the offset carries into the exponent from
+  // sqrt(2) on.
   const uint64_t offset = bits + (0x3FF0000000000000u - 0x3FE6A09E667F3BCDu);
-  // As a double, because integers of 64 bits do not convert before AVX-512: the exponent enters
-  // below 2^52 and leaves by subtraction.
+  // The exponent becomes a double by bits, because 64-bit integers do not convert before AVX-512:
+  // it enters below 2^52 and leaves by subtraction.
   const double e = eti_f64_from_bits(offset >> 52 | 0x4330000000000000u) - (0x1p52 + 1023.0);
   const double m = eti_f64_from_bits((offset & 0x000FFFFFFFFFFFFFu) + 0x3FE6A09E667F3BCDu);
   const double s = (m - 1.0) / (m + 1.0), t = s * s;

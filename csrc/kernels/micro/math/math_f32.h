@@ -47,8 +47,8 @@ ETI_INLINE float eti_exp_f32(float x) {
 }
 
 // e^x for terms of sums and tails, x ≤ 0: results below the smallest normal number are 0. They
-// could not change a sum of at least 1, and later products with them would be slow. One factor
-// reaches all others.
+// could not change a sum of at least 1, and would slow later products. One factor reaches all other
+// results.
 ETI_INLINE float eti_exp_term_f32(float x) {
   const bool vanishes = x < -87.33f;
   float shifted;
@@ -98,7 +98,7 @@ ETI_INLINE float eti_tanh_f32(float x) {
   return copysignf(a < 0.3f ? eti_fma_f32(p * t, a, a) : m / (m + 2.0f), x);
 }
 
-// ---- error function and what is made of it
+// ---- error function and functions built on it
 
 ETI_INLINE float eti_erf_f32(float x) {
   const float a = fabsf(x), t = x * x;
@@ -127,8 +127,8 @@ ETI_INLINE float eti_erf_f32(float x) {
 }
 
 // exp(-x²) · (1 + w·p(w)) / (1 + 2|x|) with w = |x| / (|x| + 3), p fitted around w = 1/2 for error
-// 2^-26 of the sum. One reciprocal serves both quotients; what the square and the first quotient
-// lack goes into the exponential, so that tails stay good down to their underflow.
+// 2^-26 of the sum. One reciprocal serves both quotients; the rounding errors of the square and the
+// first quotient go into the exponential, so that tails stay accurate down to their underflow.
 ETI_INLINE float eti_erfc_f32(float x) {
   const float a = fabsf(x);
   const bool vanishes = a > 0x1.42p3f;  // 10.0625
@@ -159,9 +159,9 @@ ETI_INLINE float eti_erfc_f32(float x) {
   return x < 0.0f ? 2.0f - tail : tail;
 }
 
-// x·Φ(x). The tail Φ(-|x|) is exp(-q) / 2, q fitted on [0, 6] so that it errs by 2^-27 for ordinary
-// x and stays good to five digits where it is small; nothing remains of it beyond 11, as q
-// outgrows the powers of 2 there.
+// x·Φ(x). The tail Φ(-|x|) is exp(-q) / 2, with q fitted on [0, 6] so that it errs by 2^-27 for
+// ordinary x and stays accurate to five digits for small values; beyond 11 it is 0, as q exceeds
+// the powers of 2 there.
 ETI_INLINE float eti_gelu_f32(float x) {
   const float a = fabsf(x), b = a > 11.0f ? 11.0f : a, t = b * b;
   float odd = 0x1.3a7c18p-26f, even = -0x1.2b269ap-21f;
@@ -196,7 +196,7 @@ ETI_INLINE int32_t eti_log_exponent(float y) {
 }
 
 // The exponent of x as a float and f; denormal x included. (Masks instead of choices: compilers
-// would do all that follows once for each.)
+// would compute all dependent values twice.)
 ETI_INLINE float eti_log_reduce(float x, float *f) {
   const uint32_t tiny = 0u - (uint32_t)(x < 0x1p-126f);
   const float y = x * eti_f32_from_bits(0x3F800000u + (tiny & (23u << 23)));
@@ -257,8 +257,8 @@ ETI_INLINE float eti_log10_f32(float x) {
   return eti_log_special(x, eti_fma_f32(n, 0x1.344136p-2f, m));
 }
 
-// The exponent is that of 1 + x; f = 2^-n·(1 + x) - 1 is rounded once, so that small x lose
-// nothing.
+// The exponent is that of 1 + x; f = 2^-n·(1 + x) - 1 is rounded once, so that small x keep all
+// digits.
 ETI_INLINE float eti_log1p_f32(float x) {
   const float u = 1.0f + x;
   const int32_t n = eti_log_exponent(u);

@@ -1,8 +1,8 @@
 // math_f64.h — elementary functions of f64 as straight-line arithmetic: no branch, no table, no
-// libm, so that loops over them vectorise and every instruction set gives the same bits. Twins of
-// those of math_f32.h, with what f64 needs more: longer polynomials, and second words where a
-// rounding would be felt. Error: at most 2 units in the last place (tests/kernels/test_math.py),
-// specials as in C.
+// libm, so that loops over them vectorise and every instruction set gives the same bits. They
+// follow math_f32.h, with the additions that f64 needs: longer polynomials, and second words to
+// absorb roundings. Error: at most 2 units in the last place (tests/kernels/test_math.py), specials
+// as in C.
 #ifndef ET_MATH_F64_H
 #define ET_MATH_F64_H
 
@@ -33,7 +33,7 @@ ETI_INLINE double eti_copysign_f64(double x, double sign) {
 ETI_INLINE uint64_t eti_bits_f64(double x) {
   return eti_f64_bits(x);
 }
-// Exact, so libm's serves on every platform alike.
+// fmod is exact, so libm's gives the same bits on every platform.
 ETI_INLINE double eti_fmod_f64(double a, double b) {
   return fmod(a, b);
 }
@@ -111,8 +111,8 @@ ETI_INLINE double eti_sigmoid_f64(double x) {
   return eti_fma_f64(y, eti_fma_f64(-inverse, lost, eti_fma_f64(-inverse, sum, 1.0)), y);
 }
 
-// t / (t + 2) with t = e^2a - 1; t has a second word, and the quotient is corrected by what the
-// division left.
+// t / (t + 2) with t = e^2a - 1; t has a second word, and the quotient is corrected by the
+// remainder of the division.
 ETI_INLINE double eti_tanh_f64(double x) {
   double a = fabs(x);
   a = a > 22.0 ? 22.0 : a;  // tanh(22) rounds to 1
@@ -145,7 +145,7 @@ ETI_INLINE double eti_cosh_f64(double x) {
   return half + 0.25 / half;
 }
 
-// ---- error function and what is made of it
+// ---- error function and functions built on it
 
 // 1 - exp(-q) with q = |x|·(1 + p(|x|)) of two words, p fitted to -log(erfc|x|) / |x| - 1 on [0, 6]
 // for relative error 2^-54 of the result; beyond 6 it is 1.
@@ -202,8 +202,8 @@ ETI_INLINE double eti_gelu_tanh_f64(double x) {
 ETI_INLINE uint64_t eti_log_exponent_f64(double y) {
   return (eti_f64_bits(y) + (0x3FF0000000000000u - ETI_SQRT_HALF_BITS)) >> 52;
 }
-// As a double: integers of 64 bits do not convert before AVX-512, so the exponent enters below 2^52
-// and leaves by subtraction.
+// The exponent becomes a double by bits: 64-bit integers do not convert before AVX-512, so it
+// enters below 2^52 and leaves by subtraction.
 ETI_INLINE double eti_small_f64(uint64_t n) {
   return eti_f64_from_bits(n | 0x4330000000000000u) - 0x1p52;
 }
@@ -289,7 +289,7 @@ ETI_INLINE double eti_log1p_f64(double x) {
   return eti_log1p_pair_f64(x, 0.0);
 }
 
-// log(x / (1 - x)); see the f32 one.
+// log(x / (1 - x)); see eti_logit_f32.
 ETI_INLINE double eti_logit_f64(double x) {
   const bool middle = x >= 0.42 && x <= 0.58;
   const double q = eti_pick_f64(middle, 2.0 * x - 1.0, x) / (1.0 - x);
@@ -377,8 +377,8 @@ ETI_INLINE double eti_pow_f64(double x, double y) {
   return one ? 1.0 : r;
 }
 
-// √(x² + y²), scaled where squares leave the range, corrected by what the roundings of the root and
-// the squares left (Borges, An improved algorithm for hypot(a, b), 2019): nearly always exact.
+// √(x² + y²), scaled if squares leave the range, corrected by the rounding errors of the root and
+// the squares (Borges, An improved algorithm for hypot(a, b), 2019): nearly always exact.
 ETI_INLINE double eti_hypot_f64(double x, double y) {
   const double a = fabs(x), b = fabs(y), high = a > b ? a : b, low = a > b ? b : a;
   const double scale = high > 0x1p500 ? 0x1p-600 : high < 0x1p-500 ? 0x1p600 : 1.0;

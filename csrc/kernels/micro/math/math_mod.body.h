@@ -1,7 +1,7 @@
 // math_mod.body.h — remainders and rounded quotients of two floats of type T. fmod is exact, so any
-// way to it gives the same bits: where the quotient is below ETI_NEAR, the nearest integer to it is
-// at most one off, and a fused multiply-add subtracts that many b from a without rounding. The
-// including file sets, and this file undefines: T, SUFFIX.
+// method gives the same bits: if the quotient is below ETI_NEAR, its nearest integer is at most one
+// off, and a fused multiply-add subtracts that many b from a without rounding. The including file
+// sets, and this file undefines: T, SUFFIX.
 #define FN_(name, suffix) name##_##suffix
 #define FN2(name, suffix) FN_(name, suffix)
 #define FN(name) FN2(name, SUFFIX)

@@ -140,8 +140,8 @@ static inline double eti_trigamma(double x, bool wide) {
   return sign * (y + 1.0 / x + 0.5 * t + p * t / x);
 }
 
-// a^-x for the terms of zeta; a negative a only meets whole x. Small whole ones, which polygamma
-// has, are products.
+// a^-x for the terms of zeta; a negative a occurs only with whole x. Small whole x, as in
+// polygamma, are products.
 static inline double eti_inverse_power(double a, double x, bool wide) {
   if (x >= 1.0 && x <= 8.0 && x == floor(x)) {
     double power = a;
@@ -202,8 +202,8 @@ static inline double eti_polygamma(int64_t n, double x, bool wide) {
 }
 
 // Regularised incomplete gamma functions, a > 0 and finite, x > 0 and finite: a series below a + 1,
-// a continued fraction (Lentz) above; without `wide` to 2^-40. *upper says which of the two was
-// computed.
+// a continued fraction (Lentz) above; without `wide` to 2^-40. *upper is true if the upper function
+// was computed.
 static inline double eti_incomplete_gamma(double a, double x, bool wide, bool *upper) {
   const double scale = eti_e_to(a * eti_ln(x, wide) - x - eti_lgamma_positive(a, wide), wide);
   const double enough = wide ? 0x1p-53 : 0x1p-40;
@@ -231,7 +231,7 @@ static inline double eti_incomplete_gamma(double a, double x, bool wide, bool *u
   return h * scale;
 }
 
-// P(a, x), or Q(a, x) = 1 - P for the complement; the ends are ATen's.
+// P(a, x), or Q(a, x) = 1 - P for the complement; the limits are ATen's.
 static inline double eti_igamma(double a, double x, bool complement, bool wide) {
   if (a < 0.0 || x < 0.0) return ETI_NAN;
   if (a == 0.0) return x > 0.0 ? (complement ? 0.0 : 1.0) : ETI_NAN;
@@ -282,9 +282,8 @@ static inline double eti_log_ndtr(double x, bool wide) {
   return eti_ln1p(-eti_erfc(t, wide) / 2.0, wide);
 }
 
-// The normal quantile of 1/2 + q, where `tail` is the smaller of the probabilities on both sides,
-// which may be much more exact than 1/2 - |q|. Wichura, Algorithm AS 241, Applied Statistics 37
-// (1988).
+// The normal quantile of 1/2 + q; `tail` is the smaller of the probabilities on both sides, which
+// may be much more exact than 1/2 - |q|. Wichura, Algorithm AS 241, Applied Statistics 37 (1988).
 static inline double eti_normal_quantile(double q, double tail, bool wide) {
   static const double a[] = {3.3871328727963666080e0,  1.3314166789178437745e+2,
                              1.9715909503065514427e+3, 1.3731693765509461125e+4,

@@ -1,7 +1,7 @@
 // special_f32.h — special functions of f32 as straight-line arithmetic that vectorises, each for
-// the operands it is usually given; eti_<name>_is_rare_f32 says which others belong to special.h.
-// All but erfinv work in f64 and round once. Expansions are those of special.h, as powers and
-// shortened to about 1e-10. Knows no tensor.
+// its usual operands; operands for which eti_<name>_is_rare_f32 holds belong to special.h. All but
+// erfinv work in f64 and round once. Expansions are those of special.h, as powers and shortened to
+// about 1e-10. Knows no tensor.
 #ifndef ET_SPECIAL_F32_H
 #define ET_SPECIAL_F32_H
 
@@ -98,7 +98,7 @@ ETI_INLINE float eti_lgamma_common_f32(float v) {
       0.000509669524743042422, -0.000223154758453579380, 0.0000994575127818085337,
       -0.0000449262367381331417, 0.0000205072127756706916, -9.43948827526839590e-6,
       4.37486678990748780e-6, -2.03921575380136624e-6, 9.55141213040741983e-7);
-  // … or Stirling's series of what it is shifted to.
+  // … or Stirling's series of the shifted number.
   const bool small = x < 10.0;
   double product = x;
   for (int k = 1; k < 8; k++) product *= x + (double)k;

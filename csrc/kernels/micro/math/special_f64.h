@@ -1,14 +1,14 @@
 // special_f64.h — special functions of f64 as straight-line arithmetic that vectorises, each for
-// the operands it is usually given; eti_<name>_is_rare_f64 says which others belong to special.h.
-// Errors are a few units in the last place (tests/kernels/test_special.py); polynomials are fitted
-// for 2^-56. Knows no tensor.
+// its usual operands; operands for which eti_<name>_is_rare_f64 holds belong to special.h. Errors
+// are a few units in the last place (tests/kernels/test_special.py); polynomials are fitted for
+// 2^-56. Knows no tensor.
 #ifndef ET_SPECIAL_F64_H
 #define ET_SPECIAL_F64_H
 
 #include "kernels/micro/math/special.h"
 
-// Σ c[j]·x^j for an even n, as the sums of even and of odd powers, which do not wait for each
-// other; the table is a constant, so that the loop unrolls.
+// Σ c[j]·x^j for an even n, as sums of even and of odd powers, which are independent; the table is
+// a constant, so that the loop unrolls.
 ETI_INLINE double eti_split_powers(const double *c, size_t n, double x) {
   const double t = x * x;
   double odd = c[n - 1], even = c[n - 2];
@@ -27,8 +27,8 @@ ETI_INLINE double eti_split_powers(const double *c, size_t n, double x) {
   eti_split_powers((const double[]){__VA_ARGS__}, \
                    sizeof((const double[]){__VA_ARGS__}) / sizeof(double), x)
 
-// ---- error family: exp(x²)·erfc(x) of x ≥ 0 is v·(1 + more) with v = 1 / (1 + 2x) rounded. In
-// more are w·p(w), w = x / (x + 3), and what v lost, which is also given by itself.
+// ---- error family: exp(x²)·erfc(x) of x ≥ 0 is v·(1 + more) with v = 1 / (1 + 2x) rounded. `more`
+// has w·p(w), w = x / (x + 3), and the rounding error of v, which is also returned.
 
 ETI_INLINE double eti_erfcx_quotient_f64(double x, double *more, double *lost) {
   const double d = eti_fma_f64(2.0, x, 1.0), d_low = eti_fma_f64(2.0, x, 1.0 - d), e = x + 3.0;
@@ -53,7 +53,7 @@ ETI_INLINE double eti_exp_minus_f64(double s, double s_low, double *shifted) {
   return r + eti_exp_tail_f64(r);
 }
 
-// Beyond 27.3 nothing remains, and the arithmetic is done for 0.
+// erfc(x); beyond 27.3 it is 0, and the arithmetic runs on 0.
 ETI_INLINE double eti_erfc_f64(double x) {
   const double a = fabs(x);
   const bool vanishes = a > 27.3;
@@ -79,8 +79,8 @@ ETI_INLINE double eti_erfcx_common_f64(double x) {
   return x < 0.0 ? twice - y : y;
 }
 
-// The logarithm of the normal distribution Φ. Below 0 that of exp(x²/2)·Φ(x), less x²/2; above 0
-// log1p of minus the other tail.
+// log Φ(x) of the normal distribution: for x < 0 the logarithm of exp(x²/2)·Φ(x), minus x²/2; for x
+// > 0 log1p of minus the other tail.
 ETI_INLINE bool eti_log_ndtr_is_rare_f64(double x) {
   return !(fabs(x) < 1e100);
 }
@@ -119,7 +119,7 @@ ETI_INLINE double eti_erfinv_common_f64(double x) {
 }
 
 // ---- gamma family, of positive numbers: log Γ(2 + z) = z·p(z) for |z| ≤ 1/2 and the logarithm of
-// what lies between it and x; Stirling's series from 10.5 on.
+// the factors between it and x; Stirling's series from 10.5 on.
 
 ETI_INLINE bool eti_lgamma_is_rare_f64(double x) {
   return !(x > 0.0 && x < 1e300);
@@ -160,7 +160,7 @@ ETI_INLINE double eti_lgamma_common_f64(double x) {
   return near ? q + (middle ? -ln : ln) : rest;
 }
 
-// The others are shifted by ten where they are below it.
+// Numbers below ten are shifted by ten.
 
 ETI_INLINE bool eti_digamma_is_rare_f64(double x) {
   return !(x > 1e-30 && x < 1e300);

@@ -1,8 +1,7 @@
-// special_zeta.h — Hurwitz zeta functions of many pairs as arithmetic that vectorises: of f32 pair
-// by pair, all in f64; of f64 term by term, since powers of that exactness take most of the time.
-// The first terms are added as they are, Euler and Maclaurin's formula gives the rest. Exponents up
-// to 1 are answered at once; eti_zeta_is_rare_… says which pairs belong to special.h. Knows no
-// tensor.
+// special_zeta.h — Hurwitz zeta functions of many pairs as arithmetic that vectorises: f32 pair by
+// pair, all in f64; f64 term by term, since exact powers take most of the time. The first terms are
+// added directly, the Euler-Maclaurin formula gives the rest. Exponents up to 1 are answered at
+// once; pairs for which eti_zeta_is_rare_… holds belong to special.h. Knows no tensor.
 #ifndef ET_SPECIAL_ZETA_H
 #define ET_SPECIAL_ZETA_H
 

@@ -1,6 +1,6 @@
-// row_pool.h — the inner loops of pooling: one tap of the window for a row of outputs. Taps come in
-// window order, so sums and ties are those of the definition whatever the instruction set. Relies
-// on kernels/micro/isa_select.h. Knows no tensor.
+// row_pool.h — the inner loops of pooling: one tap of the window for a row of outputs. Taps are
+// processed in window order, so sums and ties are those of the definition in every instruction set.
+// Relies on kernels/micro/isa_select.h. Knows no tensor.
 #ifndef ET_MICRO_ROW_POOL_H
 #define ET_MICRO_ROW_POOL_H
 
@@ -9,15 +9,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// x is read at 0, step, 2·step …; all pointers are to elements of `dtype`.
+// Loops of pooling. x is read at 0, step, 2·step …; all pointers are to elements of `dtype`.
 typedef struct eti_row_pool_micro {
   uint8_t dtype;  // et_dtype: f32, f64 or i64
   uint8_t esize;
   // Maximum of a tap: if x[i·step] is greater than best[i] or NaN, best[i] becomes it and at[i]
   // becomes first + i·step. A NaN stays.
   void (*max)(void *best, int32_t *at, const void *x, size_t step, int32_t first, size_t n);
-  // The same where x[i·step] was found at x_at[i·step]: of equal ones the smaller place wins, of
-  // NaNs the larger.
+  // The same for x[i·step] with the position x_at[i·step]: of equal elements the smaller position
+  // wins, of NaNs the larger.
   void (*merge)(void *best, int32_t *at, const void *x, const int32_t *x_at, size_t step, size_t n);
   // sum[i] += x[i·step]; integers wrap.
   void (*add)(void *sum, const void *x, size_t step, size_t n);
@@ -27,8 +27,7 @@ typedef struct eti_row_pool_micro {
 
 enum { ETI_ROW_POOL_F32, ETI_ROW_POOL_F64, ETI_ROW_POOL_I64, ETI_ROW_POOL_TYPES };
 
-// One row of a table of variants, whose loops end in `suffix`. A build without the type leaves them
-// out.
+// A row of a table of variants, whose loops end in `suffix`. A build without the type has no loops.
 #define ETI_ROW_POOL_ENTRY(type, item, suffix) \
   {type,                                       \
    sizeof(item),                               \
@@ -38,10 +37,10 @@ enum { ETI_ROW_POOL_F32, ETI_ROW_POOL_F64, ETI_ROW_POOL_I64, ETI_ROW_POOL_TYPES 
    ETI_BUILT(type, fold_##suffix)}
 
 const eti_row_pool_micro *eti_row_pool_micro_best(int type);
-// NULL when the build or CPU lacks it.
+// The row of an instruction set; NULL when the build or CPU lacks it.
 const eti_row_pool_micro *eti_row_pool_micro_of_isa(int type, int isa);
 
-// Sets n maxima to the least value of the type.
+// Sets n maxima to the smallest value of the type.
 void eti_row_pool_start_max(const eti_row_pool_micro *micro, void *best, size_t n);
 
 extern const eti_row_pool_micro eti_row_pool_scalar[ETI_ROW_POOL_TYPES];

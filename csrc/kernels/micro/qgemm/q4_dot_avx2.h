@@ -2,12 +2,12 @@
 // for qgemm_groups_avx2.c and for the XNNPACK delegate's gemm_qb4_avx2.c.
 //
 // pmaddubsw multiplies unsigned bytes by signed ones and adds pairs of products in 16 bits. Weights
-// take part as 0 to 15, 8 too much. That adds the same to the sums of all columns, so 16-bit sums
-// begin with its negative, computed once for each part of 32 elements of a row. They end within
-// 16 · 8 · 128 of zero, whatever they wrap to on the way; two of them are a column's sum, exact in
-// 32 bits. As the sums are exact, their order is free and the result the same in both kernels.
+// are stored as 0 to 15, which is 8 too much. The error is the same in the sums of all columns, so
+// 16-bit sums start at its negative, computed once for each part of 32 elements of a row. They end
+// within 16 · 8 · 128 of zero, even if they wrap on the way; two of them are a column's sum, exact
+// in 32 bits. As the sums are exact, their order is free and the result the same in both kernels.
 //
-// No more than that is common to the two. One scales the sums of groups by a product and a sum, as
+// The two kernels share no more than that. One scales the sums of groups by a product and a sum, as
 // its scalar variant does on every machine; the other by a fused multiply-add, as XNNPACK does. One
 // has columns in their order and zero points; the other has even columns before odd ones, so that
 // bfloat16 scales of two columns are read as one word.
@@ -33,7 +33,8 @@ static inline int32_t eti_q4_initial_sums(const int8_t *part) {
   return _mm_cvtsi128_si32(_mm_sub_epi16(_mm_setzero_si128(), sum));
 }
 
-// An empty asm: gcc adds products to each other first otherwise, and runs out of registers.
+// An empty asm keeps the order: otherwise gcc adds products to each other first, and runs out of
+// registers.
 static inline __attribute__((always_inline)) void eti_q4_keep_order(__m256i *v) {
   __asm__("" : "+x"(*v));
 }
@@ -60,7 +61,7 @@ static inline __attribute__((always_inline)) void eti_q4_add_products(
   }
 }
 
-// A column's sum in 32 bits, of its two in 16 bits.
+// Makes a column's 32-bit sum from its two 16-bit sums.
 static inline __attribute__((always_inline)) __m256i eti_q4_widen(__m256i sums) {
   return _mm256_madd_epi16(sums, _mm256_set1_epi16(1));
 }

@@ -4,7 +4,7 @@
 
 #define NR ETI_QGEMM_NR
 #define INLINE static inline __attribute__((always_inline))
-// Before loops over what lives in registers.
+// Unrolls loops over registers.
 #define UNROLL _Pragma("GCC unroll 16")
 
 // Scales, addends and limits of a panel's columns, which turn sums into i8.
@@ -24,7 +24,7 @@ INLINE limits limits_of(const float *scale, const float *add, int32_t low, float
   return l;
 }
 
-// n < NR bytes; the second eight may begin among the first.
+// Stores n < NR bytes; the second eight may overlap the first.
 INLINE void store_part(int8_t *out, __m128i bytes, size_t n) {
   int8_t all[NR];
   _mm_storeu_si128((__m128i *)(void *)all, bytes);
@@ -36,7 +36,7 @@ INLINE void store_part(int8_t *out, __m128i bytes, size_t n) {
   }
 }
 
-// Scales, rounds, limits and writes n columns. Values that are too low saturate; NaN ends as the
+// Scales, rounds, limits and writes n columns. Values that are too low saturate; NaN becomes the
 // high limit.
 INLINE void store_i8(int8_t *out, const vi sums[NV], const limits *l, size_t n) {
   vi q[NV];
@@ -116,7 +116,7 @@ INLINE void rows(const eti_qtile *t, const limits *l, size_t first, size_t m, bo
   }
 }
 
-// Whole tiles, then what is left, each with a constant number of rows.
+// Computes whole tiles, then the rest, each with a constant number of rows.
 INLINE void all_rows(const eti_qtile *t, const limits *l, bool is_float) {
   size_t first = 0;
   for (; first + MR <= t->m; first += MR) rows(t, l, first, MR, is_float);
@@ -177,7 +177,7 @@ static void ISA(tile_f32)(const eti_qtile *given) {
 
 // ---- depthwise
 
-// n < NR values, and zeros.
+// Loads n < NR values, and zeros.
 static inline __m128i load_part(const int8_t *p, size_t n) {
   uint64_t low = 0, high = 0;
   if (n >= 8) {
@@ -246,7 +246,7 @@ INLINE void widen_16(int16_t *dst, const int8_t *src) {
   _mm256_storeu_si256((__m256i *)(void *)dst, _mm256_cvtepi8_epi16(bytes));
 }
 
-// The last step may do again what the one before did.
+// Widens n values; the last step may repeat some of the one before.
 static void ISA(widen)(int16_t *dst, const int8_t *src, size_t n) {
   ET_ASSERT(ETI_HOLDS(dst, n, int16_t) && ETI_HOLDS(src, n, int8_t));
   if (n >= 16) {

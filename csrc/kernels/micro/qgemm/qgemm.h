@@ -1,16 +1,16 @@
 // qgemm.h — products of 8-bit integers, summed exactly in 32 bits and scaled once at the end. Every
-// instruction set gives the same bits: the sums are exact, and what becomes of a sum is a few
-// operations of f32, one after the other. Relies on kernels/micro/isa_select.h. Knows no tensor.
+// instruction set gives the same bits: the sums are exact, and each sum goes through a few f32
+// operations in a fixed order. Relies on kernels/micro/isa_select.h. Knows no tensor.
 //
-// Weights lie in panels of ETI_QGEMM_NR columns: [panel][k / 2][column][2], both values of a pair
-// of terms side by side, zeros where terms or columns are missing. Numbers of columns are
-// padded to whole panels as well.
+// Weights are in panels of ETI_QGEMM_NR columns: [panel][k / 2][column][2], with both values of a
+// pair of terms side by side and zeros for missing terms or columns. Data per column are padded to
+// whole panels as well.
 //
 //   sum    = start[column] + Σ a[row][k] · w[k][column]                      i32, wraps
 //   i8     = clamp(round(f32(sum) · scale[column] + add[column]) + zero, low, high)
 //            halves round to even
 //   f32    = f32(sum - row_zero[row] · start[column]) · (row_scale[row] · scale[column]) +
-//            add[column]         where sum begins with 0
+//            add[column]         with sum starting at 0
 #ifndef ET_MICRO_QGEMM_H
 #define ET_MICRO_QGEMM_H
 
@@ -22,7 +22,7 @@
 
 enum {
   ETI_QGEMM_NR = 16,
-  ETI_QGEMM_ROWS = 12,      // a block of rows that is a multiple of it leaves no tile unfilled
+  ETI_QGEMM_ROWS = 12,      // blocks of a multiple of so many rows fill all tiles
   ETI_QGEMM_MAX_TAPS = 64,  // of a depthwise kernel
 };
 
@@ -60,7 +60,7 @@ typedef struct eti_qdepthwise {
   int32_t low, zero;
 } eti_qdepthwise;
 
-// Whether pointers and sizes of a tile of i8 or of f32 keep to the contract above.
+// True if pointers and sizes of a tile of i8 or of f32 keep the contract above.
 static inline bool eti_qtile_is_valid(const eti_qtile *t, bool is_float) {
   const bool has_columns = ETI_HOLDS(t->start, 1, int32_t) && ETI_HOLDS(t->scale, 1, float) &&
                            ETI_HOLDS(t->add, 1, float) && t->n >= 1 && t->n <= ETI_QGEMM_NR;
@@ -76,7 +76,7 @@ static inline bool eti_qtile_is_valid(const eti_qtile *t, bool is_float) {
                    : has_limits && ETI_HOLDS(t->out, t->m, int8_t));
 }
 
-// The same of a panel of channels.
+// The same for a panel of channels.
 static inline bool eti_qdepthwise_is_valid(const eti_qdepthwise *d) {
   return ETI_HOLDS(d->taps, d->n * d->n_taps, int8_t *) && d->n_taps <= ETI_QGEMM_MAX_TAPS &&
          ETI_HOLDS(d->w, d->n_taps, int8_t) && ETI_HOLDS(d->start, 1, int32_t) &&
@@ -92,7 +92,7 @@ typedef struct eti_qgemm_micro {
   void (*widen)(int16_t *dst, const int8_t *src, size_t n);
 } eti_qgemm_micro;
 
-// The best of this CPU.
+// The best variant for this CPU.
 const eti_qgemm_micro *eti_qgemm_micro_best(void);
 
 extern const eti_qgemm_micro eti_qgemm_scalar;

@@ -40,7 +40,7 @@ static inline void zip(__m128i x, __m128i y, vi v[NV]) {
   v[1] = _mm256_cvtepi8_epi16(_mm_unpackhi_epi8(x, y));
 }
 
-// A panel of numbers plus zero, saturated.
+// Narrows a panel of numbers plus zero, saturated.
 static inline __m128i narrow(const vi v[NV], int32_t zero) {
   const __m256i packed = _mm256_permute4x64_epi64(_mm256_packs_epi32(v[0], v[1]), 0xD8);
   const __m256i sum = _mm256_adds_epi16(packed, _mm256_set1_epi16((short)zero));

@@ -39,7 +39,7 @@ static inline void zip(__m128i x, __m128i y, vi v[NV]) {
   v[0] = _mm512_cvtepi8_epi16(_mm256_set_m128i(_mm_unpackhi_epi8(x, y), _mm_unpacklo_epi8(x, y)));
 }
 
-// A panel of numbers plus zero, saturated.
+// Narrows a panel of numbers plus zero, saturated.
 static inline __m128i narrow(const vi v[NV], int32_t zero) {
   const __m256i sum =
       _mm256_adds_epi16(_mm512_cvtsepi32_epi16(v[0]), _mm256_set1_epi16((short)zero));

@@ -8,14 +8,13 @@
 //                     wrap
 //   out   = (total - f32(row_zero[row]) · sum[column]) · row_scale[row] + add[column]
 //
-// where sum[column] is what all weights of a column add up to, scaled: row_zero need not be taken
-// off every a. Operations of f32 one after the other, none of them fused.
+// where sum[column] is the scaled sum of a column's weights: row_zero need not be subtracted from
+// every a. Operations of f32 run one after the other, none of them fused.
 //
-// Weights lie in panels of ETI_QGROUPS_NR columns: [panel][group][step][column][4], where a step is
-// ETI_QGROUPS_STEP terms of a group, the last one of a group perhaps with fewer. Byte i has the
-// codes (weight + 8) of the terms i and, in its high half, 4 + i; 0 where terms or columns are
-// missing. Scales and zeros lie as [panel][group][column]; numbers of columns are padded to whole
-// panels.
+// Weights are in panels of ETI_QGROUPS_NR columns: [panel][group][step][column][4]. A step is
+// ETI_QGROUPS_STEP terms of a group; the last one of a group may have fewer. Byte i has the codes
+// (weight + 8) of the terms i and, in its high half, 4 + i; 0 for missing terms or columns. Scales
+// and zeros are stored as [panel][group][column]; data per column are padded to whole panels.
 #ifndef ET_MICRO_QGEMM_GROUPS_H
 #define ET_MICRO_QGEMM_GROUPS_H
 
@@ -27,17 +26,17 @@
 
 enum {
   ETI_QGROUPS_NR = 16,
-  ETI_QGROUPS_ROWS = 4,  // a block of rows that is a multiple of it leaves no tile unfilled
+  ETI_QGROUPS_ROWS = 4,  // blocks of a multiple of so many rows fill all tiles
   ETI_QGROUPS_STEP = 8,
   ETI_QGROUPS_STEP_BYTES = 64,
-  ETI_QGROUPS_PART = 32,  // terms of a group, or what is left of it, that have one word of `begins`
+  ETI_QGROUPS_PART = 32,  // terms of a group, or its rest, per word of `begins`
 };
 
 // Any number of rows of a, n columns of one panel.
 typedef struct eti_qgroups_tile {
   const int8_t *a;  // rows of n_groups · group values, one after the other
   size_t group, n_groups;
-  const int32_t *begins;   // what `begins` found for these rows
+  const int32_t *begins;   // the output of `begins` for these rows
   const uint8_t *w;        // a panel
   const void *scale;       // of a panel, f32 or bf16
   bool is_bf16;            // scale
@@ -53,7 +52,7 @@ typedef struct eti_qgroups_tile {
 typedef struct eti_qgroups_micro {
   void (*tile)(const eti_qgroups_tile *t);
   // Writes eti_qgroups_parts numbers for each row, which all panels share: -8 times the sums of its
-  // parts, from which tiles begin. NULL where `tile` does not look at them.
+  // parts, the initial sums of tiles. NULL if `tile` does not read them.
   void (*begins)(const int8_t *a, size_t m, size_t group, size_t n_groups, int32_t *to);
 } eti_qgroups_micro;
 
@@ -67,8 +66,8 @@ static inline size_t eti_qgroups_group_bytes(size_t group) {
   return (group / ETI_QGROUPS_STEP + (group % ETI_QGROUPS_STEP != 0)) * ETI_QGROUPS_STEP_BYTES;
 }
 
-// Whether pointers and sizes of a tile keep to the contract above; `begins` where a variant reads
-// them.
+// True if pointers and sizes of a tile keep the contract above; `begins` counts for variants that
+// read them.
 static inline bool eti_qgroups_tile_is_valid(const eti_qgroups_tile *t) {
   const bool has_scale = t->is_bf16 ? ETI_HOLDS(t->scale, t->n_groups, uint16_t)
                                     : ETI_HOLDS(t->scale, t->n_groups, float);
@@ -79,7 +78,7 @@ static inline bool eti_qgroups_tile_is_valid(const eti_qgroups_tile *t) {
          ETI_HOLDS(t->out, t->m, float) && (t->m <= 1 || t->out_step >= t->n);
 }
 
-// The best of this CPU.
+// The best variant for this CPU.
 const eti_qgroups_micro *eti_qgroups_micro_best(void);
 
 extern const eti_qgroups_micro eti_qgroups_scalar;

@@ -12,7 +12,7 @@
 #include "kernels/micro/qgemm/q4_dot_avx2.h"
 
 #define INLINE static inline __attribute__((always_inline))
-// Before loops over what lives in registers.
+// Unrolls loops over registers.
 #define UNROLL _Pragma("GCC unroll 16")
 
 typedef __m256i vi;
@@ -31,9 +31,10 @@ enum {
 
 _Static_assert((int)PART == (int)ETI_Q4_PART && (int)NV == (int)ETI_Q4_VECTORS, "q4_dot_avx2.h");
 
-// ---- what words begin with
+// ---- initial sums
 
-// Of n ≤ PART terms: the words for the terms 4 i and 4 i + 1, and for 4 i + 2 and 4 i + 3.
+// Initial sums of n ≤ PART terms: the words for the terms 4 i and 4 i + 1, and for 4 i + 2 and 4 i
+// + 3.
 static int32_t begin_of(const int8_t *a, size_t n) {
   int8_t part[PART] = {0};
   if (n < PART) a = memcpy(part, a, n);
@@ -92,7 +93,7 @@ INLINE void end(size_t m, vi s[MR][NV]) {
   }
 }
 
-// Over a part of n terms.
+// Adds the products of a part of n terms.
 INLINE void pass(place *p, size_t n, size_t m) {
   UNROLL for (size_t r = 0; r < m; r++) {
     p->a[r] += n;
@@ -115,8 +116,8 @@ typedef struct sums {
   vi of[MR][NV];
 } sums;
 
-// Over n < PART terms, the last ones of a group. A function of its own, by value: what others keep
-// in registers stays there.
+// Sums n < PART terms, the last ones of a group. A separate function with arguments by value, so
+// that the callers' registers are kept.
 static __attribute__((noinline)) sums sum_last(place p, size_t n) {
   sums s;
   size_t k = 0;
@@ -173,7 +174,7 @@ static int32_t sum_of(const int8_t *a, size_t n) {
   return (int32_t)sum;
 }
 
-// Takes zeros times the terms of the group at a off its sums.
+// Subtracts zeros times the terms of the group at a from its sums.
 INLINE void take_zeros(const eti_qgroups_tile *t, const int8_t *zero, const int8_t *a, size_t m,
                        vi s[MR][NV]) {
   UNROLL for (size_t r = 0; r < m; r++) {
@@ -207,13 +208,13 @@ INLINE void store_row(const eti_qgroups_tile *t, size_t row, const vf totals[NV]
   if (to == some) memcpy(out, some, t->n * sizeof(float));
 }
 
-// m rows from `first` on; m is a constant where this is called, and so is whether the groups are
-// parts without zeros, whose sums then stay in registers.
+// Computes m rows from `first` on. m is a constant at every call, and so is is_plain: groups that
+// are parts without zeros, whose sums then stay in registers.
 INLINE void rows(const eti_qgroups_tile *given, size_t first, size_t m, bool is_plain) {
   const eti_qgroups_tile t = *given;
   const size_t parts = eti_qgroups_parts(t.group, t.n_groups), k = t.n_groups * t.group;
   place p = {.w = t.w};
-  for (size_t r = 0; r < MR; r++) {  // those beyond m are the last one again
+  for (size_t r = 0; r < MR; r++) {  // rows beyond m repeat the last one
     const size_t row = first + (r < m ? r : m - 1);
     p.a[r] = t.a + row * k;
     p.begins[r] = t.begins + row * parts;
@@ -242,7 +243,7 @@ INLINE void rows(const eti_qgroups_tile *given, size_t first, size_t m, bool is_
   UNROLL for (size_t r = 0; r < m; r++) store_row(&t, first + r, totals[r]);
 }
 
-// In tables, so that each is a function with all registers to itself.
+// A table of functions, so that each has all registers to itself.
 static void one_row(const eti_qgroups_tile *t, size_t first) {
   rows(t, first, 1, false);
 }

@@ -1,6 +1,6 @@
-// qgemm_groups_scalar.c — the products of qgemm_groups.h for any machine, in vectors that compilers
-// make of what it has: little-endian words of two bytes of codes. The fallback. Also chooses
-// between the variants.
+// qgemm_groups_scalar.c — the products of qgemm_groups.h for any machine, written so that compilers
+// vectorise them: little-endian words of two bytes of codes. The fallback. Also chooses between the
+// variants.
 #include "kernels/micro/qgemm/qgemm_groups.h"
 
 #include <string.h>
@@ -20,8 +20,8 @@ static inline words in_turn(int8_t even, int8_t odd) {
   return (words){a, b, a, b, a, b, a, b};
 }
 
-// Adds the products of a step in 16 bits, to two lanes a column: each has two bytes of codes. A
-// lane adds at most 16 products of 15 and 128 while they are of one part.
+// Adds the products of a step in 16 bits, to two lanes per column, with two bytes of codes each. A
+// lane adds at most 16 products of 15 and 128 within one part.
 static inline void add_step(const int8_t a[STEP], const uint8_t *w, words lanes[VECTORS]) {
   const words a0 = in_turn(a[0], a[2]), a1 = in_turn(a[1], a[3]);
   const words a4 = in_turn(a[4], a[6]), a5 = in_turn(a[5], a[7]);
@@ -48,7 +48,7 @@ static void add_part(const int8_t *a, size_t n, const uint8_t *w, uint32_t sums[
   }
 }
 
-// The sums of one row over a group, exact but for wrapping.
+// The sums of one row over a group, exact except for wrapping.
 static void sum_group(const eti_qgroups_tile *t, const int8_t *a, size_t j, uint32_t sums[NR]) {
   const uint8_t *w = t->w + j * eti_qgroups_group_bytes(t->group);
   uint32_t terms = 0;

@@ -6,7 +6,7 @@
 
 enum { NR = ETI_QGEMM_NR };
 
-// Sums wrap: they are unsigned, and so is what is added to them.
+// Sums wrap: they are unsigned, and so are their terms.
 static uint32_t times(int32_t a, int32_t b) {
   return (uint32_t)(a * b);
 }
@@ -20,8 +20,8 @@ static void sum_row(const eti_qtile *t, size_t row, uint32_t sums[NR]) {
   }
 }
 
-// NaN ends as the high limit. A value that is too low stays so when it is cut to 16 bits. Adding
-// and subtracting 1.5·2^23 rounds halves to even.
+// Scales and limits a sum. NaN becomes the high limit. A value that is too low stays so when it is
+// truncated to 16 bits. Adding and subtracting 1.5·2^23 rounds halves to even.
 static int8_t limited(uint32_t sum, float scale, float add, float high, int32_t low, int32_t zero) {
   float v = (float)(int32_t)sum * scale + add;
   v = v < high ? v : high;

@@ -1,6 +1,6 @@
 // qeltwise.body.h — the loops of qeltwise.h, as straight-line arithmetic that compilers vectorise.
-// Rows go block by block: the compiler sees arrays of one type at a time. The including file gives
-// ISA(name), QELTWISE_TABLE, run_vectors and lookup_bytes.
+// Rows are processed in blocks, so that the compiler sees arrays of one type at a time. The
+// including file sets ISA(name), QELTWISE_TABLE, run_vectors and lookup_bytes.
 
 #include "kernels/contract.h"
 
@@ -8,8 +8,8 @@ enum { BLOCK = 64 };
 
 #define INLINE static inline __attribute__((always_inline))
 
-// Adding and subtracting 1.5·2^23 rounds a smaller number to an integer, halves to even; numbers
-// beyond, and NaN as the largest, are limited first, since they saturate anyway.
+// Adding and subtracting 1.5·2^23 rounds a smaller number to an integer, halves to even. Larger
+// numbers, and NaN as the largest, are limited first, since they saturate anyway.
 INLINE int32_t quantized(float x, float inverse, float zero, float low, float high) {
   float s = x * inverse;
   s = s < 0x1p22f ? s : 0x1p22f;

@@ -1,7 +1,7 @@
-// qeltwise.h — rows of i8 values element by element, as quantized sums, differences and products,
-// and the larger of two rows. The arithmetic is that of dequantizing, computing in f32 and
-// quantizing again, operation by operation, so that the bits are those of the operators one by one
-// in every instruction set. Relies on kernels/micro/isa_select.h. Knows no tensor.
+// qeltwise.h — elementwise loops over rows of i8: quantized sums, differences and products, and the
+// larger of two rows. The arithmetic is that of dequantizing, computing in f32 and quantizing
+// again, operation by operation. So the bits are those of separate operators in every instruction
+// set. Relies on kernels/micro/isa_select.h. Knows no tensor.
 #ifndef ET_MICRO_QELTWISE_H
 #define ET_MICRO_QELTWISE_H
 
@@ -21,12 +21,12 @@ typedef void (*eti_qbinary_fn)(int8_t *out, const int8_t *a, const int8_t *b, si
 typedef struct eti_qeltwise_micro {
   eti_qbinary_fn add, sub, mul;
   void (*max)(int8_t *out, const int8_t *x, size_t n);  // out[i] = max(out[i], x[i])
-  // out[i] = the result of in[i] in a table of those of -128 … 127; out may be in.
+  // out[i] = the entry for in[i] in a table over -128 … 127; out may be in.
   void (*lookup)(int8_t *out, const int8_t *in, const int8_t *table, size_t n);
   void (*sum)(int32_t *out, const int8_t *x, size_t n);  // out[i] += x[i]
 } eti_qeltwise_micro;
 
-// The best of this CPU.
+// The best variant for this CPU.
 const eti_qeltwise_micro *eti_qeltwise_micro_best(void);
 
 extern const eti_qeltwise_micro eti_qeltwise_scalar;

@@ -1,6 +1,6 @@
 // qeltwise_vectors.h — i8 arithmetic of two operands, and lookup in a table of 256 bytes, with
-// 256-bit vectors. The table: each of its sixteenths answers for the bytes whose upper half names
-// it, and gives 0 for the others. For files compiled with AVX2.
+// 256-bit vectors. Each sixteenth of the table serves the bytes with one upper half, and gives 0
+// for the others. For files compiled with AVX2.
 #ifndef ET_MICRO_QELTWISE_VECTORS_H
 #define ET_MICRO_QELTWISE_VECTORS_H
 
@@ -26,7 +26,7 @@ static inline __m256i quantized_8(__m256 a, __m256 b, __m256 inverse, int kind) 
   return _mm256_cvtps_epi32(_mm256_max_ps(scaled, least));
 }
 
-// Does as many whole sixteens as there are; how many values that is.
+// Computes whole groups of sixteen values; returns the number of values done.
 static inline __attribute__((always_inline)) size_t run_vectors(int8_t *out, const int8_t *a,
                                                                 const int8_t *b, size_t a_step,
                                                                 size_t b_step, const eti_qbinary *k,
@@ -63,8 +63,8 @@ enum { LOOKUP_PARTS = 16, LOOKUP_BYTES = 32 };
 static inline __m256i lookup_32(__m256i bytes, const __m256i parts[LOOKUP_PARTS]) {
   __m256i result = _mm256_setzero_si256();
   for (int t = 0; t < LOOKUP_PARTS; t++) {
-    // The index is below 128 where the upper halves agree; elsewhere its highest bit is set, for
-    // which the shuffle gives 0.
+    // The index is below 128 if the upper halves agree; otherwise its highest bit is set, and the
+    // shuffle gives 0.
     const __m256i mine = _mm256_xor_si256(bytes, _mm256_set1_epi8((char)(t << 4)));
     const __m256i index = _mm256_adds_epu8(mine, _mm256_set1_epi8(0x70));
     result = _mm256_or_si256(result, _mm256_shuffle_epi8(parts[t], index));
@@ -76,7 +76,7 @@ static inline __m256i lookup_32(__m256i bytes, const __m256i parts[LOOKUP_PARTS]
 static inline void lookup_bytes(int8_t *out, const int8_t *in, const int8_t *table, size_t n) {
   __m256i parts[LOOKUP_PARTS];
   for (int t = 0; t < LOOKUP_PARTS; t++) {
-    // As unsigned numbers 0 … 127 come first.
+    // As unsigned numbers, 0 … 127 come first.
     const int8_t *const part = table + (t ^ 8) * LOOKUP_PARTS;
     parts[t] = _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)part));
   }

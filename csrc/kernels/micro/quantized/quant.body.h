@@ -1,18 +1,18 @@
 // quant.body.h — the loops of quant.h for integers of type T, as straight-line arithmetic that
 // compilers vectorise. Adding and subtracting 1.5·2^23 (2^52 in f64) rounds a smaller number to an
-// integer, halves to even; numbers beyond are limited first, since they saturate anyway. The
+// integer, halves to even. Larger numbers are limited first, since they saturate anyway. The
 // including file sets, and this file undefines: T, SUFFIX.
 
 #define CAT_(a, b) a##_##b
 #define CAT(a, b) CAT_(a, b)
 #define FN(name) CAT(name, SUFFIX)
 
-// Limits are whole numbers of T's range, which is what makes the conversion to T exact.
+// Limits are whole numbers of T's range, so that the conversion to T is exact.
 static inline bool FN(has_limits)(const eti_quant_row *r) {
   return r != NULL && r->low >= -ETI_QUANT_LIMIT && r->low <= r->high && r->high <= ETI_QUANT_LIMIT;
 }
 
-// NaN passes the comparisons and ends as 0.
+// NaN passes the comparisons and becomes 0.
 static inline __attribute__((always_inline)) T FN(limited)(float q, float low, float high) {
   q = q < low ? low : q;
   q = q > high ? high : q;

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// Numbers of the loops stay below this: limits and zero points, which then are exact in f32.
+// Upper bound of limits and zero points, so that these are exact in f32.
 #define ETI_QUANT_LIMIT 65536
 
 typedef struct eti_quant_row {
@@ -19,13 +19,14 @@ typedef struct eti_quant_row {
   const float *zero;     // zero points
 } eti_quant_row;
 
-// One number of inverse, scale and zero serves the row, or, in the forms named each, every element
-// has its own. NaN becomes 0.
+// One value of inverse, scale and zero serves the row; in the forms named each, every element has
+// its own. NaN becomes 0.
 typedef struct eti_quant_micro {
   uint8_t dtype;  // et_dtype of q
   void (*quantize)(void *q, const float *x, const eti_quant_row *r, size_t n);
   void (*quantize_each)(void *q, const float *x, const eti_quant_row *r, size_t n);
-  // In f64, the zero point added before rounding: the definition of quantization per token.
+  // Quantizes in f64 with the zero point added before rounding, as per-token quantization is
+  // defined.
   void (*quantize_token)(void *q, const float *x, double inverse, double zero,
                          const eti_quant_row *r, size_t n);
   void (*dequantize)(float *y, const void *q, const eti_quant_row *r, size_t n);
@@ -35,8 +36,7 @@ typedef struct eti_quant_micro {
 
 enum { ETI_QUANT_U8, ETI_QUANT_I8, ETI_QUANT_I16, ETI_QUANT_U16, ETI_QUANT_TYPES };
 
-// One row of a table of variants, whose loops end in `suffix`. A build without the type leaves them
-// out.
+// A row of a table of variants, whose loops end in `suffix`. A build without the type has no loops.
 #define ETI_QUANT_ROW(type, suffix)           \
   {type,                                      \
    ETI_BUILT(type, quantize_##suffix),        \
@@ -46,8 +46,8 @@ enum { ETI_QUANT_U8, ETI_QUANT_I8, ETI_QUANT_I16, ETI_QUANT_U16, ETI_QUANT_TYPES
    ETI_BUILT(type, dequantize_each_##suffix), \
    ETI_BUILT(type, dequantize_token_##suffix)}
 
-// The loops for integers of a dtype: the best of this CPU, and those of one instruction set. NULL
-// when there are none.
+// The loops for integers of a dtype: the best variant for this CPU, and that of one instruction
+// set. NULL when there are none.
 const eti_quant_micro *eti_quant_micro_best(int dtype);
 const eti_quant_micro *eti_quant_micro_of_isa(int dtype, int isa);
 

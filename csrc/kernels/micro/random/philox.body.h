@@ -1,6 +1,6 @@
-// philox.body.h — the source of every variant of philox.h. The including file names its table,
-// ETI_PHILOX_TABLE, and gives `lanes`, a vector of u64, and multiply(), which multiplies lanes that
-// hold 32 bits by such a number.
+// philox.body.h — the source of every variant of philox.h. The including file sets
+// ETI_PHILOX_TABLE, the name of its table, `lanes`, a vector of u64, and multiply(), which
+// multiplies lanes of 32-bit numbers by such a number.
 #include "kernels/contract.h"
 #include "kernels/loops/loop.h"
 #include "kernels/micro/math/math_f32.h"
@@ -67,7 +67,7 @@ static void uniform_f64(double *restrict out, const uint64_t *restrict in, size_
   for (size_t i = 0; i < n; i++) out[i] = (double)(int64_t)(in[i] >> 11) * 0x1p-53;
 }
 
-// 1 - u lies in (0, 1].
+// 1 - u is in (0, 1].
 static void normal(double *restrict out, const uint64_t *restrict in, size_t n) {
   ET_ASSERT(n % 2 == 0 && ETI_HOLDS(out, n, double) && ETI_HOLDS(in, n, uint64_t));
   for (size_t i = 0; i < n / 2; i++) {

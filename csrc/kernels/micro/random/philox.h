@@ -1,6 +1,6 @@
 // philox.h — the random numbers of a stream, many at a time: bits of Philox4x32-10 (Salmon et al.,
-// "Parallel random numbers: as easy as 1, 2, 3", SC 2011) and the uniform and normal numbers made
-// of them. A number is a function of the stream and of its place, so any part can be drawn at any
+// "Parallel random numbers: as easy as 1, 2, 3", SC 2011), and uniform and normal numbers from
+// them. A number is a function of the stream and of its position, so any part can be drawn at any
 // time. Relies on kernels/micro/isa_select.h. Knows no tensor.
 #ifndef ET_MICRO_PHILOX_H
 #define ET_MICRO_PHILOX_H
@@ -22,9 +22,9 @@ typedef struct eti_philox_micro {
   // Multiples of 2^-24 and of 2^-53 in [0, 1); of 2^-places, 1 ≤ places ≤ 24, when that is fewer.
   void (*uniform_f32)(float *out, const uint64_t *bits, size_t n, unsigned places);
   void (*uniform_f64)(double *out, const uint64_t *bits, size_t n);
-  // Standard normals, of each two numbers a pair (Box and Muller); n is even.
+  // Standard normals, a pair from each two numbers (Box and Muller); n is even.
   void (*normal)(double *out, const uint64_t *bits, size_t n);
-  // The time at which an exponential clock of rate 1 rings.
+  // Exponential numbers of rate 1.
   void (*exponential)(double *out, const uint64_t *bits, size_t n);
 } eti_philox_micro;
 

@@ -15,7 +15,7 @@
 
 typedef double wide __attribute__((vector_size(64), aligned(8), may_alias));
 typedef int64_t wide_mask __attribute__((vector_size(64), aligned(8), may_alias));
-// Of the instruction set's own size.
+// Vectors of the instruction set's own size.
 #if defined(__AVX512F__)
 enum { VECTOR_BYTES = 64 };
 #elif defined(__AVX2__)
@@ -25,9 +25,9 @@ enum { VECTOR_BYTES = 16 };
 #endif
 typedef float floats __attribute__((vector_size(VECTOR_BYTES), aligned(4), may_alias));
 typedef double doubles __attribute__((vector_size(VECTOR_BYTES), aligned(8), may_alias));
-enum { HALF = ETI_TILE / 2 };  // of the rows of a tile: as many f64 as a vector holds
+enum { HALF = ETI_TILE / 2 };  // half the rows of a tile: the f64 elements of a vector
 
-// Sums stay in registers; d is the difference, its sign lost where the kind needs that.
+// Sums stay in registers; d is the difference, or its absolute value if the kind needs that.
 #define SUM(step)                                                       \
   for (size_t k = 0; k < n; k++) {                                      \
     wide d = x[k] - *(const wide *)(const void *)(tile + k * ETI_TILE); \

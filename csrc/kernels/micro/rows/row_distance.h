@@ -12,7 +12,7 @@
 enum { ETI_TILE = 16, ETI_TILE_GROUP = 8 };
 
 typedef enum eti_norm_kind {
-  ETI_NORM_ZERO,      // how many differ
+  ETI_NORM_ZERO,      // number of elements that differ
   ETI_NORM_ONE,       // Σ |x − y|
   ETI_NORM_TWO,       // Σ (x − y)²
   ETI_NORM_INFINITE,  // the largest |x − y|, NaN if there is one

@@ -1,7 +1,7 @@
 // row_distance_squares.inc.h — squared distances of eight rows from a tile, for elements of one
-// type. Every instruction set has the same order: one sum a pair, one fused multiply-add an
-// element. Parameters, undefined at the end: T, SUFFIX, ROWS_VECTOR with DISTANCE_FMA(d, s), d·d +
-// s of vectors, where the compiler has vectors and such an instruction.
+// type. Every instruction set has the same order: one sum per pair, one fused multiply-add per
+// element. Parameters, undefined at the end: T, SUFFIX, and, if the compiler has vectors and such
+// an instruction, ROWS_VECTOR with DISTANCE_FMA(d, s), d·d + s of vectors.
 #define FN(name) ETI_LOOP_NAME(name, SUFFIX)
 
 #ifdef ROWS_VECTOR

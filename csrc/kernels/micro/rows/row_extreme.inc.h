@@ -1,12 +1,12 @@
-// row_extreme.inc.h — the greatest or the least element of a row of f32, for rows_f32.h. The order
-// of comparisons does not matter, except which of several NaNs remains. Parameters, undefined at
+// row_extreme.inc.h — the largest or smallest element of a row of f32, for rows_f32.h. The order of
+// comparisons does not matter, except for which of several NaNs remains. Parameters, undefined at
 // the end: EXTREME (max or min), EXTREME_OF(a, b) of two numbers, EXTREME_BEFORE their comparison.
 #define PASTE(a, b, c) a##b##c
 #define NAMED(a, b, c) PASTE(a, b, c)
 #define LANES NAMED(eti_registers_, EXTREME, )
 #define QUADS NAMED(eti_f32x4_, EXTREME, )
 
-// Of each lane, with those of the 16 numbers at u.
+// Compares each lane with the 16 numbers at u.
 ETI_INLINE void LANES(eti_f32_register v[ETI_REGISTERS], const float *u) {
   _Pragma("GCC unroll 4") for (size_t i = 0; i < ETI_REGISTERS; i++) {
     const eti_f32_register w = *(const eti_f32_register *)(u + i * (16 / ETI_REGISTERS));
@@ -27,7 +27,7 @@ ETI_INLINE float NAMED(eti_row_, EXTREME, _f32)(const float *x, size_t n) {
   if (n >= 16) {
     eti_f32_register v[ETI_REGISTERS];
     memcpy(v, x, sizeof v);
-    if (n >= 64) {  // four at a time, since each waits for the one before it
+    if (n >= 64) {  // four at a time, since each depends on the one before
       eti_f32_register b[ETI_REGISTERS], c[ETI_REGISTERS], d[ETI_REGISTERS];
       memcpy(b, x + 16, sizeof b);
       memcpy(c, x + 32, sizeof c);
@@ -51,7 +51,7 @@ ETI_INLINE float NAMED(eti_row_, EXTREME, _f32)(const float *x, size_t n) {
     QUADS(&q[2], &q[3]);
     QUADS(&q[0], &q[2]);
     q[1] = (eti_f32x4){q[0][2], q[0][3], q[0][0], q[0][1]};
-    QUADS(&q[0], &q[1]);  // numbers alone would be compared by branches that no one can predict
+    QUADS(&q[0], &q[1]);  // scalars would be compared by unpredictable branches
     q[1] = (eti_f32x4){q[0][1], q[0][0], q[0][3], q[0][2]};
     QUADS(&q[0], &q[1]);
     m = q[0][0];

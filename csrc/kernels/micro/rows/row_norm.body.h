@@ -9,7 +9,7 @@ ETI_INLINE void FN(halve)(T *lanes, size_t half) {
   for (size_t i = 0; i < half; i++) lanes[i] += lanes[i + half];
 }
 
-// In halves of a size that the compiler knows, which become vectors.
+// Adds halves of a constant size, which vectorise.
 static inline T FN(tree)(T lanes[16]) {
   FN(halve)(lanes, 8);
   FN(halve)(lanes, 4);

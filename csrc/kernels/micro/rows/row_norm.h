@@ -10,7 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// All pointers are to elements of `dtype`; parameters are rounded to it once.
+// Loops of normalisation. All pointers are to elements of `dtype`; parameters are rounded to it
+// once.
 typedef struct eti_row_norm_micro {
   uint8_t dtype;  // et_dtype: f32 or f64
   uint8_t esize;
@@ -19,7 +20,7 @@ typedef struct eti_row_norm_micro {
   // out[i] = ((x[i] − mean) · rstd) · w[i] + b[i]; w and b may be NULL. out may be x.
   void (*normalize)(void *out, const void *x, double mean, double rstd, const void *w,
                     const void *b, size_t n);
-  // out[i] = (x[i] − mean) · scale + shift; the second form has one of each per element.
+  // out[i] = (x[i] − mean) · scale + shift; the second form has one scale and shift per element.
   void (*affine)(void *out, const void *x, double mean, double scale, double shift, size_t n);
   void (*affine_each)(void *out, const void *x, const void *mean, const void *scale,
                       const void *shift, size_t n);
@@ -27,8 +28,7 @@ typedef struct eti_row_norm_micro {
 
 enum { ETI_ROW_NORM_F32, ETI_ROW_NORM_F64, ETI_ROW_NORM_TYPES };
 
-// One row of a table of variants, whose loops end in `suffix`. A build without the type leaves them
-// out.
+// A row of a table of variants, whose loops end in `suffix`. A build without the type has no loops.
 #define ETI_ROW_NORM_ENTRY(type, item, suffix) \
   {type,                                       \
    sizeof(item),                               \
@@ -39,7 +39,7 @@ enum { ETI_ROW_NORM_F32, ETI_ROW_NORM_F64, ETI_ROW_NORM_TYPES };
    ETI_BUILT(type, affine_each_##suffix)}
 
 const eti_row_norm_micro *eti_row_norm_micro_best(int type);
-// NULL when the build or CPU lacks it.
+// The row of an instruction set; NULL when the build or CPU lacks it.
 const eti_row_norm_micro *eti_row_norm_micro_of_isa(int type, int isa);
 
 extern const eti_row_norm_micro eti_row_norm_scalar[ETI_ROW_NORM_TYPES];

@@ -9,8 +9,8 @@
 
 #include <stdbool.h>
 
-// ---- sums and products of f32, in f64; of eight elements of a column the sum is f32's, as it is
-// of a row
+// ---- sums and products of f32, in f64; eight elements of a column are summed in f32, as those of
+// a row are
 
 #define SUM_OF_EIGHT(x0, x1, x2, x3, x4, x5, x6, x7) \
   ((double)((((x0) + (x1)) + ((x2) + (x3))) + (((x4) + (x5)) + ((x6) + (x7)))))
@@ -174,7 +174,7 @@ ETI_INLINE double product_of_eight(const float *x, ptrdiff_t s) {
 #define REDUCE_MERGE(a, b) SMALLER_INT(a, b)
 #include "kernels/micro/rows/row_reduce.inc.h"
 
-// ---- whether any byte is not 0
+// ---- any byte that is not 0
 
 #define REDUCE_NAME any_b8
 #define REDUCE_TYPE uint8_t
@@ -183,7 +183,7 @@ ETI_INLINE double product_of_eight(const float *x, ptrdiff_t s) {
 #define REDUCE_MERGE(a, b) ((uint8_t)((a) | (b)))
 #include "kernels/micro/rows/row_reduce.inc.h"
 
-// ---- extremes with their places
+// ---- extremes with their positions
 
 #define ARG_EXTREME(name, type, better)                                               \
   static void name(type *best, int64_t *at, const type *x, int64_t place, size_t n) { \

@@ -1,7 +1,7 @@
-// row_reduce.h — reductions of rows and of columns, per instruction set, in the shape that
-// reduction.h asks of a reducer. All variants come from one source (row_reduce.body.h) and give the
-// same bits: a row is reduced in lanes that meet in a fixed tree, a column in order, or by eights
-// that do.
+// row_reduce.h — reductions of rows and of columns, per instruction set, as reducers of
+// reduction.h. All variants come from one source (row_reduce.body.h) and give the same bits: a row
+// is reduced in lanes that are merged in a fixed tree, a column in order, or in groups of eight in
+// order.
 #ifndef ET_MICRO_ROW_REDUCE_H
 #define ET_MICRO_ROW_REDUCE_H
 
@@ -11,8 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// X(name, types): name is operation and type; types are those of operands that may need it, by
-// which a selective build leaves it out. Sums and products of f32 end in f64's.
+// X(name, types): name is operation and type; types are those of operands that may need it: a
+// selective build without them omits it. Sums and products of f32 use those of f64 at the end.
 // clang-format off
 #define ETI_ROW_REDUCE_LIST(X) \
   X(sum_f32, ET_TYPES_F32) X(prod_f32, ET_TYPES_F32) X(square_f32, ET_TYPES_F32) \
@@ -27,8 +27,8 @@
 #define ETI_ROW_REDUCE_INT (1u << 4)  // a build that has any integers, or booleans as operands, has i64
 // clang-format on
 
-// w accumulators take n ≥ 1 elements each. rows: acc[j] ∘= x[j·step] ∘ … ∘ x[j·step + n-1];
-// columns: acc[j] ∘= x[j] ∘ x[j + step] ∘ … ∘ x[j + (n-1)·step]. With center[j] for deviations,
+// Reduces n ≥ 1 elements into each of w accumulators. rows: acc[j] ∘= x[j·step] ∘ … ∘ x[j·step +
+// n-1]; columns: acc[j] ∘= x[j] ∘ x[j + step] ∘ … ∘ x[j + (n-1)·step]. center[j] is for deviations,
 // else unused.
 typedef void (*eti_row_reduce_fn)(void *acc, const void *x, ptrdiff_t step, size_t n, size_t w,
                                   const void *center);
@@ -40,13 +40,13 @@ typedef struct eti_row_reduce_micro {
 #define ETI_FIELD(name, types) eti_row_reduce_pair name;
   ETI_ROW_REDUCE_LIST(ETI_FIELD)
 #undef ETI_FIELD
-  // best[j] and its place at[j] are replaced by x[j] and `place` where x[j] is better. NaN is
-  // better than all but NaN, either way.
+  // x[j] and `place` replace best[j] and its position at[j] if x[j] is better. NaN is better than
+  // all but NaN, for maximum and minimum.
   void (*arg_max_f64)(double *best, int64_t *at, const double *x, int64_t place, size_t n);
   void (*arg_min_f64)(double *best, int64_t *at, const double *x, int64_t place, size_t n);
   void (*arg_max_i64)(int64_t *best, int64_t *at, const int64_t *x, int64_t place, size_t n);
   void (*arg_min_i64)(int64_t *best, int64_t *at, const int64_t *x, int64_t place, size_t n);
-  // The same, except that what is as good is better, and NaN than NaN.
+  // The same, except that an equal element is better, and so is NaN compared with NaN.
   void (*last_max_f64)(double *best, int64_t *at, const double *x, int64_t place, size_t n);
   void (*last_min_f64)(double *best, int64_t *at, const double *x, int64_t place, size_t n);
   void (*last_max_i64)(int64_t *best, int64_t *at, const int64_t *x, int64_t place, size_t n);

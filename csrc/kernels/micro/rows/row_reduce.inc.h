@@ -3,10 +3,10 @@
 //   REDUCE_NAME, REDUCE_TYPE    name, and type of elements
 //   REDUCE_ACC                  type of accumulators, if another
 //   REDUCE_EXPR(a, x, c)        accumulator, element, center
-//   REDUCE_INIT, REDUCE_MERGE   neutral value, and what joins two accumulators; or else
+//   REDUCE_INIT, REDUCE_MERGE   neutral value, and merge of two accumulators; or instead
 //   REDUCE_ROW(a, x, n, c)      accumulator and a row of n elements
-//   REDUCE_EIGHT(a, x, s, c)    accumulator and eight elements s apart, if not one after the other
-//   REDUCE_CENTERED             defined where the center counts
+//   REDUCE_EIGHT(a, x, s, c)    accumulator and eight elements s apart, if not in order
+//   REDUCE_CENTERED             defined if the center is used
 #ifdef REDUCE_CENTERED
 #define REDUCE_CENTER(c, j) ((c)[j])
 #define REDUCE_HAS_CENTER(c, w) ETI_HOLDS(c, w, REDUCE_TYPE)
@@ -46,7 +46,7 @@ ETI_INLINE void ETI_LOOP_NAME(REDUCE_NAME, halve)(REDUCE_TYPE *lane, size_t half
   for (size_t l = 0; l < half; l++) lane[l] = REDUCE_MERGE(lane[l], lane[l + half]);
 }
 
-// Element i in lane i mod LANES while whole vectors of lanes last; the others in order.
+// Element i goes to lane i mod LANES for whole vectors of lanes; the rest are added in order.
 ETI_INLINE REDUCE_TYPE ETI_LOOP_NAME(REDUCE_NAME, row)(REDUCE_TYPE a, const REDUCE_TYPE *e,
                                                        size_t n, REDUCE_TYPE c) {
   (void)c;
@@ -56,7 +56,7 @@ ETI_INLINE REDUCE_TYPE ETI_LOOP_NAME(REDUCE_NAME, row)(REDUCE_TYPE a, const REDU
     for (size_t l = 0; l < LANES; l++) lane[l] = REDUCE_INIT;
     for (; i + LANES <= n; i += LANES)
       for (size_t l = 0; l < LANES; l++) lane[l] = REDUCE_EXPR(lane[l], e[i + l], c);
-    // Halves of a size that the compiler knows become vectors.
+    // Halves of a constant size vectorise.
     if (LANES > 128) ETI_LOOP_NAME(REDUCE_NAME, halve)(lane, 128);
     if (LANES > 64) ETI_LOOP_NAME(REDUCE_NAME, halve)(lane, 64);
     if (LANES > 32) ETI_LOOP_NAME(REDUCE_NAME, halve)(lane, 32);

@@ -1,8 +1,8 @@
-// row_reduce_extreme.inc.h — a reduction of floats to the greatest or the least, by
-// row_reduce.inc.h and with its parameters except what follows from EXTREME_BEFORE, > or <. NaN
-// wins; of equal numbers the first remains. Comparisons stand as the instructions for them want,
-// whose result is their second operand where one is NaN: then only NaN among the elements needs a
-// look of its own.
+// row_reduce_extreme.inc.h — a reduction of floats to the largest or smallest, by row_reduce.inc.h.
+// Its parameters are those of that file, except the ones that follow from EXTREME_BEFORE, > or <.
+// NaN wins; of equal numbers the first remains. Comparisons have the form of the instructions,
+// whose result is the second operand if one is NaN: then only NaN among the elements needs a
+// separate test.
 #define CALL(part) ETI_LOOP_NAME(REDUCE_NAME, part)
 
 ETI_INLINE REDUCE_TYPE CALL(number)(REDUCE_TYPE a, REDUCE_TYPE b) {

@@ -1,7 +1,6 @@
 // row_softmax.h — one row of neighbouring columns in a softmax along them, per instruction set: the
-// terms and what becomes of them. All variants come from one source (row_softmax.body.h) and give
-// the same bits. Whole rows have their own kernels in eltwise.h. Relies on isa_select.h; knows no
-// tensor.
+// terms and the results. All variants come from one source (row_softmax.body.h) and give the same
+// bits. Whole rows have their own kernels in eltwise.h. Relies on isa_select.h; knows no tensor.
 #ifndef ET_MICRO_ROW_SOFTMAX_H
 #define ET_MICRO_ROW_SOFTMAX_H
 
@@ -10,7 +9,7 @@
 #include <stddef.h>
 
 typedef struct eti_row_softmax_micro {
-  // sum[i] += e^(x[i] - high[i]); terms[i] is that term where it is kept, terms may be NULL or x.
+  // sum[i] += e^(x[i] - high[i]); terms[i] is that term if terms is not NULL; terms may be x.
   void (*add_terms)(float *sum, float *terms, const float *x, const float *high, size_t n);
   // out[i] = e^(x[i] - high[i]) · factor[i]
   void (*scale_terms)(float *out, const float *x, const float *high, const float *factor, size_t n);

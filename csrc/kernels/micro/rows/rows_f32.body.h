@@ -37,8 +37,8 @@ static void row_softmax(float *out, const float *x, size_t n) {
   for (size_t i = 0; i < n; i++) out[i] = out[i] / sum;
 }
 
-// The exponentials are summed by pieces that fit a buffer, so that x survives where out is another
-// array than x and where it is not; each piece has the lanes of row_sum.
+// The exponentials are summed in pieces that fit a buffer, so that x survives even if out is x;
+// each piece has the lanes of row_sum.
 static void row_log_softmax(float *out, const float *x, size_t n) {
   ET_ASSERT(n > 0 && ETI_HOLDS(out, n, float) && ETI_HOLDS(x, n, float));
   const float max = row_max(x, n);
@@ -54,7 +54,7 @@ static void row_log_softmax(float *out, const float *x, size_t n) {
   for (size_t i = 0; i < n; i++) out[i] = x[i] - max - log_sum;
 }
 
-// As row_softmax and row_log_softmax, but exponentials and logarithms are taken of many rows at
+// Same as row_softmax and row_log_softmax, but computes exponentials and logarithms of many rows at
 // once.
 static void rows_softmax_flat(float *out, const float *x, size_t n, size_t rows, bool log) {
   float piece[1024], sums[1024];
@@ -89,14 +89,14 @@ static void rows_softmax_flat(float *out, const float *x, size_t n, size_t rows,
   }
 }
 
-#define UPRIGHT 32u  // terms of a row, at most; longer ones cost more to turn than they gain
+#define UPRIGHT 32u  // longest row; transposing longer ones costs more than it gains
 
 static void exp_terms(float *x, size_t n) {
   ETI_NO_DEPENDENCES
   for (size_t i = 0; i < n; i++) x[i] = eti_exp_term_f32(x[i]);
 }
 
-// The sums of sixteen rows that stand upright, added in the order of piece_sum.
+// The sums of sixteen transposed rows, added in the order of piece_sum.
 static inline void upright_sums(eti_f32x16 *sums, const eti_f32x16 *terms, size_t n) {
   eti_f32x16 a[16] = {{0}};
   for (size_t i = 0; i < n; i++) a[i % 16] += terms[i];
@@ -104,8 +104,8 @@ static inline void upright_sums(eti_f32x16 *sums, const eti_f32x16 *terms, size_
   *sums = ((a[0] + a[4]) + (a[2] + a[6])) + ((a[1] + a[5]) + (a[3] + a[7]));
 }
 
-// As row_softmax and row_log_softmax, but of sixteen transposed rows, one in each lane: each step
-// along a row is done for all of them at once. Lanes left over repeat the first row of the block.
+// Same as row_softmax and row_log_softmax, but of sixteen transposed rows, one in each lane: each
+// step along a row serves all of them. Unused lanes repeat the first row of the block.
 static void rows_softmax_upright(float *out, const float *x, size_t n, size_t rows, bool log) {
   _Alignas(64) float v[UPRIGHT][16], e[UPRIGHT][16];
   eti_f32x16 *const values = (eti_f32x16 *)v, *const terms = (eti_f32x16 *)e;

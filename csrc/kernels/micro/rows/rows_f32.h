@@ -1,7 +1,7 @@
 // rows_f32.h — sum, sum of squares, product and extremes of a row of f32, in 64 lanes as four
-// vectors of 16, whatever the registers of the machine are. The lanes meet in a fixed tree, so
-// every instruction set gives the same bits. Shared by the row kernels of eltwise.h and by the
-// reductions; each including file is compiled for an instruction set of its own.
+// vectors of 16, for any register size. The lanes are merged in a fixed tree, so every instruction
+// set gives the same bits. Shared by the row kernels of eltwise.h and by the reductions; each
+// including file is compiled for an instruction set of its own.
 #ifndef ET_MICRO_ROWS_F32_H
 #define ET_MICRO_ROWS_F32_H
 
@@ -11,14 +11,14 @@
 #include <stdint.h>
 #include <string.h>
 
-#define ETI_ROW_PIECE 4096u  // elements whose sum is kept in f32
+#define ETI_ROW_PIECE 4096u  // elements summed in f32
 
 typedef float eti_f32x16 __attribute__((vector_size(64), aligned(4), may_alias));
 typedef float eti_f32x8 __attribute__((vector_size(32), aligned(4), may_alias));
 typedef float eti_f32x4 __attribute__((vector_size(16), aligned(4), may_alias));
 typedef int32_t eti_i32x4 __attribute__((vector_size(16), aligned(4), may_alias));
 
-// Lanes as the machine holds them: longer vectors are compared element by element.
+// Vectors of the machine's size: longer vectors are compared element by element.
 #if defined(__AVX512F__)
 #define ETI_REGISTER_BYTES 64
 #elif defined(__AVX__)
@@ -105,7 +105,8 @@ ETI_INLINE float eti_row_square_diff_f32(const float *x, size_t n, float mean) {
   return (float)sum;
 }
 
-// In f64: sixteen products side by side, multiplied as a tree; what does not fill them comes last.
+// Product in f64: sixteen products side by side, multiplied as a tree; the remaining elements come
+// last.
 ETI_INLINE double eti_piece_product_f32(const float *x, size_t n) {
   typedef double octs __attribute__((vector_size(64)));
   typedef double quads __attribute__((vector_size(32)));
@@ -128,8 +129,8 @@ ETI_INLINE double eti_piece_product_f32(const float *x, size_t n) {
   return p;
 }
 
-// Long products of numbers below one end in zero within a few pieces. Side by side each of the
-// sixteen would dwell among subnormal numbers, which processors multiply slowly.
+// Long products of numbers below one become zero within a few pieces. Sixteen separate products
+// would stay subnormal for long, which processors multiply slowly.
 ETI_INLINE double eti_row_product_f32(const float *x, size_t n) {
   double p = 1.0;
   for (size_t i = 0; i < n; i += ETI_ROW_PIECE)

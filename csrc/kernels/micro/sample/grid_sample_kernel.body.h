@@ -46,13 +46,13 @@
 #define SUFFIX bf16
 #include "kernels/micro/sample/grid_sample_kernel_blend.inc.h"
 
-// ---- images in f32: the taps of all axes are joined once for all channels
+// ---- images in f32: the taps of all axes are combined once for all channels
 
 static void place_f32(eti_grid_sample_taps_f32 *taps, const eti_grid_sample_axis *a,
                       const float *grid, ptrdiff_t step, size_t n) {
   ET_ASSERT(n <= ETI_GRID_SAMPLE_BLOCK && ETI_HOLDS(grid, n, float));
   float at[ETI_GRID_SAMPLE_BLOCK];
-  if (step == 2) {  // an image's grid, as it mostly lies
+  if (step == 2) {  // the usual grid of an image
     for (size_t i = 0; i < n; i++) at[i] = grid[2 * i];
   } else {
     for (size_t i = 0; i < n; i++) at[i] = grid[(ptrdiff_t)i * step];
@@ -64,7 +64,7 @@ static size_t join_f32(eti_grid_sample_corners *c, const eti_grid_sample_taps_f3
                        const eti_grid_sample_taps_f32 *h, const eti_grid_sample_taps_f32 *w,
                        int64_t mode, size_t n) {
   ET_ASSERT(c != NULL && h != NULL && w != NULL && n <= ETI_GRID_SAMPLE_BLOCK);
-  ET_ASSERT(d == NULL || mode != ETI_GRID_SAMPLE_BICUBIC);  // 64 corners have no room
+  ET_ASSERT(d == NULL || mode != ETI_GRID_SAMPLE_BICUBIC);  // 64 corners do not fit
   const size_t taps = mode == ETI_GRID_SAMPLE_NEAREST    ? 1
                       : mode == ETI_GRID_SAMPLE_BILINEAR ? 2
                                                          : 4;
@@ -83,7 +83,7 @@ static size_t join_f32(eti_grid_sample_corners *c, const eti_grid_sample_taps_f3
   return count;
 }
 
-// Vectors of elements, 0 where `at` is negative: nothing is read there.
+// Gathers vectors of elements, 0 for a negative `at`: nothing is read there.
 #if defined(__AVX512F__)
 typedef __m512 floats;
 enum { GATHERED = 16 };

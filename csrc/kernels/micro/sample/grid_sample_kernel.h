@@ -1,7 +1,7 @@
-// grid_sample_kernel.h — the arithmetic of grid sampling, per instruction set: from the grid's
-// numbers to places and weights along each axis, and weighted sums of what lies there. All variants
-// come from one source (grid_sample_kernel.body.h) and give the same bits. Relies on isa_select.h;
-// knows no tensor.
+// grid_sample_kernel.h — the arithmetic of grid sampling, per instruction set: positions and
+// weights along each axis from the grid's numbers, and weighted sums of the elements there. All
+// variants come from one source (grid_sample_kernel.body.h) and give the same bits. Relies on
+// isa_select.h; knows no tensor.
 #ifndef ET_MICRO_GRID_SAMPLE_H
 #define ET_MICRO_GRID_SAMPLE_H
 
@@ -15,7 +15,7 @@ enum { ETI_GRID_SAMPLE_BILINEAR, ETI_GRID_SAMPLE_NEAREST, ETI_GRID_SAMPLE_BICUBI
 enum { ETI_GRID_SAMPLE_ZEROS, ETI_GRID_SAMPLE_BORDER, ETI_GRID_SAMPLE_REFLECTION };
 
 #define ETI_GRID_SAMPLE_BLOCK 64u                      // positions at a time
-#define ETI_GRID_SAMPLE_OUTSIDE (-(INT64_C(1) << 56))  // added to any place, the sum is negative
+#define ETI_GRID_SAMPLE_OUTSIDE (-(INT64_C(1) << 56))  // any position plus this is negative
 
 // One axis of the image.
 typedef struct eti_grid_sample_axis {
@@ -27,13 +27,13 @@ typedef struct eti_grid_sample_axis {
 } eti_grid_sample_axis;
 
 // Taps of a block of positions along one axis: one tap (nearest), two or four (cubic), each an
-// offset in elements, or ETI_GRID_SAMPLE_OUTSIDE, and a weight, which a nearest tap lacks.
+// offset in elements, or ETI_GRID_SAMPLE_OUTSIDE, and a weight (none for a nearest tap).
 typedef struct eti_grid_sample_taps {
   int64_t at[4][ETI_GRID_SAMPLE_BLOCK];
   double weight[4][ETI_GRID_SAMPLE_BLOCK];
 } eti_grid_sample_taps;
 
-// The same in f32, of images of fewer than 2^29 elements.
+// The same in f32, for images of fewer than 2^29 elements.
 #define ETI_GRID_SAMPLE_OUTSIDE_F32 (-(INT32_C(1) << 29))
 #define ETI_GRID_SAMPLE_SPAN_F32 (INT64_C(1) << 29)
 
@@ -42,7 +42,7 @@ typedef struct eti_grid_sample_taps_f32 {
   float weight[4][ETI_GRID_SAMPLE_BLOCK];
 } eti_grid_sample_taps_f32;
 
-// The taps of all axes, joined: elements of a plane, negative outside, and their weights.
+// The combined taps of all axes: elements of a plane, negative outside, and their weights.
 typedef struct eti_grid_sample_corners {
   int32_t at[16][ETI_GRID_SAMPLE_BLOCK];
   float weight[16][ETI_GRID_SAMPLE_BLOCK];
@@ -67,9 +67,9 @@ typedef struct eti_grid_sample_micro {
                                        const eti_grid_sample_taps *depth,
                                        const eti_grid_sample_taps *height,
                                        const eti_grid_sample_taps *width, int64_t mode, size_t n);
-  // Of f32 images that are not too large, in f32. Numbers of the grid are `step` apart; join gives
-  // the number of corners, 1, 4, 8 or 16, depth first (cubic taps: of images alone); blend sums
-  // over them in that order, fused.
+  // The same in f32, for f32 images that are not too large. Numbers of the grid are `step` apart;
+  // join gives the number of corners, 1, 4, 8 or 16, depth first (cubic taps: for images only);
+  // blend sums over them in that order, fused.
   void (*place_f32)(eti_grid_sample_taps_f32 *taps, const eti_grid_sample_axis *axis,
                     const float *grid, ptrdiff_t step, size_t n);
   size_t (*join_f32)(eti_grid_sample_corners *corners, const eti_grid_sample_taps_f32 *depth,

@@ -2,13 +2,13 @@
 // at the end: T, LOAD(x) to f64, SUFFIX.
 #define FN(name) ETI_LOOP_NAME(name, SUFFIX)
 
-// An element, 0 outside: some element is read in any case.
+// An element, 0 outside the plane: some element is read in any case.
 ETI_INLINE double FN(pixel)(const T *plane, int64_t at) {
   const double x = LOAD(plane[at < 0 ? 0 : at]);
   return at < 0 ? 0.0 : x;
 }
 
-// taps × taps elements around one position.
+// Weighted sum of taps × taps elements around one position.
 ETI_INLINE double FN(patch)(const T *plane, const eti_grid_sample_taps *h,
                             const eti_grid_sample_taps *w, int64_t base, const int taps, size_t i) {
   double sum = 0.0;

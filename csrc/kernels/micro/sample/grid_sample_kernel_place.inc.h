@@ -1,10 +1,10 @@
-// grid_sample_kernel_place.inc.h — from the grid's numbers to places and weights along one axis, in
-// arithmetic of one type. Parameters, undefined at the end: T, INDEX of places, TAPS, OUTSIDE,
+// grid_sample_kernel_place.inc.h — positions and weights along one axis from the grid's numbers, in
+// arithmetic of one type. Parameters, undefined at the end: T, INDEX of positions, TAPS, OUTSIDE,
 // SUFFIX, MATH(name) the C library's function of T.
 #define FN(name) ETI_LOOP_NAME(name, SUFFIX)
 
-// A result of one f32 operation on f32 numbers, computed in f64, is the f32 result after this
-// rounding; f32 arithmetic does it by itself.
+// Rounds to f32: the result of one f32 operation on f32 numbers, computed in f64, is then the f32
+// result. f32 arithmetic needs no rounding.
 ETI_INLINE T FN(rounded)(bool wide, T x) {
   return wide ? x : (T)(float)x;
 }
@@ -28,8 +28,8 @@ static T FN(reflected)(const eti_grid_sample_axis *a, T at) {
              : FN(rounded)(a->wide, FN(rounded)(a->wide, span - extra) + low);
 }
 
-// The positions that padding makes of some. Between edges, what is no number is ATen's pixel: of
-// images the first, of volumes the last.
+// Applies padding to positions. With border and reflection padding, a NaN position is ATen's pixel:
+// the first of an image, the last of a volume.
 static void FN(pad)(const eti_grid_sample_axis *a, T *at, size_t n) {
   if (a->padding == ETI_GRID_SAMPLE_ZEROS) return;
   if (a->padding == ETI_GRID_SAMPLE_REFLECTION) {
@@ -42,7 +42,7 @@ static void FN(pad)(const eti_grid_sample_axis *a, T *at, size_t n) {
   }
 }
 
-// In volumes, what is no number is outside; in images, where it stays none, so do its weights.
+// A NaN position of a volume is outside; in an image it stays NaN, and so do its weights.
 static void FN(drop)(T *at, size_t n) {
   for (size_t i = 0; i < n; i++)
     at[i] = ((at[i] > (T)-2147483648.0) & (at[i] < (T)2147483647.0)) ? at[i] : (T)-100.0;

@@ -11,8 +11,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from backends.xnnpack.test_payloads import payloads_of
-from quantizer.test_layers import WEIGHTED, integer_nodes
+from support.xnnpack_payloads import WEIGHTED, integer_nodes, payloads_of
 from torch import nn
 
 from executorch_py.backends.xnnpack import XnnpackPartitioner

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 import torch
-from backends.xnnpack.test_payloads import payloads_of
 from interop.peer import Upstream
 from support.layer_cases import CASES, PRODUCTS, All, Case, inputs_of
+from support.xnnpack_payloads import WEIGHTED, integer_nodes, payloads_of
 from torch import fx
 
 from executorch_py.backends.xnnpack import XnnpackPartitioner
@@ -37,13 +37,7 @@ from executorch_py.quantizer import (
 from executorch_py.quantizer.observer_report import Table
 
 # Steps by which results may differ where a sum of rounded numbers is rounded again.
-MOST_STEPS = {"residual_chain": 2.01, "cat_of_cats": 2.01}
-WEIGHTED = (
-    NodeKind.FULLY_CONNECTED,
-    NodeKind.CONV_2D,
-    NodeKind.DEPTHWISE_CONV_2D,
-    NodeKind.CONV_TRANSPOSE_2D,
-)
+MAX_STEPS = {"residual_chain": 2.01, "cat_of_cats": 2.01}
 
 
 @dataclass
@@ -118,7 +112,7 @@ def farther(quantized: Quantized, found: Any, wanted: list[torch.Tensor]) -> lis
     for name, scale, result, right in results:
         off = float((torch.as_tensor(result) - right).abs().max())
         step = float(right.abs().max()) / 64 if scale is None else scale
-        if not off <= MOST_STEPS.get(name, 1.01) * step:
+        if not off <= MAX_STEPS.get(name, 1.01) * step:
             wrong.append(f"{name}: off by {off / step:.2f} of {step:.3g}")
     return wrong
 
@@ -155,14 +149,6 @@ def test_the_floats_are_not_far(static: Quantized) -> None:
         wanted = All(CASES).eval()(*static.inputs)
     for name, found, right in zip(names(CASES), static.reference(), wanted, strict=True):
         assert (found - right).norm() < 0.05 * right.norm(), name
-
-
-def integer_nodes(graph: XNNGraph, kinds: tuple[NodeKind, ...], datatype: Datatype) -> int:
-    """The number of nodes of these kinds that read integers."""
-    values = {value.tensor.id_out: value.tensor.datatype for value in graph.xvalues}
-    tables = [node.xnode_union for node in graph.xnodes if node.kind in kinds]
-    reads = [getattr(t, "input1_id" if hasattr(t, "input1_id") else "input_id") for t in tables]
-    return sum(values[value] is datatype for value in reads)
 
 
 def payload_of(quantized: Quantized) -> XNNGraph:

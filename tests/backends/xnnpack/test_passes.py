@@ -8,10 +8,10 @@ from collections import Counter
 
 import pytest
 import torch
-from backends.xnnpack.test_payloads import payloads_of
 from models import vision
 from support.xnnpack_cases import SelfAttention, data, image, seeded
 from support.xnnpack_group import lowered_whole
+from support.xnnpack_payloads import payloads_of
 from support.xnnpack_quantized_cases import rounded
 from torch import nn
 

@@ -16,18 +16,13 @@ import torch
 from interop.peer import Upstream
 from support.xnnpack_cases import CASES, Case
 from support.xnnpack_group import expected, flat_inputs, lowered, lowered_whole
+from support.xnnpack_payloads import payloads_of
 from support.xnnpack_quantized_cases import QUANTIZED, Quantized
 from torch.utils import _pytree as pytree
 
 from executorch_py import _C
-from executorch_py.backends.xnnpack.payload.payload_flatbuffer import (
-    NodeKind,
-    XNNGraph,
-    read_payload,
-)
+from executorch_py.backends.xnnpack.payload.payload_flatbuffer import NodeKind, XNNGraph
 from executorch_py.backends.xnnpack.preprocess import XnnpackBackend
-from executorch_py.exir.delegate import executorch_call_delegate
-from executorch_py.exir.program.managers import EdgeProgramManager
 from executorch_py.runtime import Runtime
 
 TOLERANCES = {torch.float32: 2e-5, torch.float16: 1e-2}
@@ -55,13 +50,6 @@ class Ran:
     program: bytes
     payloads: list[XNNGraph]
     results: list[list[list[torch.Tensor]]]
-
-
-def payloads_of(manager: EdgeProgramManager) -> list[XNNGraph]:
-    """The payloads in the order of the calls."""
-    gm = manager.exported_program().graph_module
-    calls = [node for node in gm.graph.nodes if node.target is executorch_call_delegate]
-    return [read_payload(getattr(gm, call.args[0].target).processed_bytes) for call in calls]
 
 
 def _run(name: str, upstream: Upstream, folder: Path) -> Ran:

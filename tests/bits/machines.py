@@ -2,7 +2,7 @@
 
     python tests/bits/machines.py                    # builds and runs all, compares with hashes.txt
     python tests/bits/machines.py aarch64 wasm32     # some
-    python tests/bits/machines.py --write            # writes hashes.txt anew: after a change of
+    python tests/bits/machines.py --write            # rewrites hashes.txt: after a change of
                                                      # calls, or of what an operator computes
 
 --write takes the hashes from the scalar loops of this machine; the operator tests verify that the

@@ -78,7 +78,7 @@ static void a_damaged_file_is_packed_anew_and_replaced(void) {
                  {POKE, 48, "it is damaged"},    // the checksum itself
                  {POKE, 66, "it is damaged"},    // the identity
                  {POKE, 150, "it is damaged"},   // the index
-                 {POKE, -1, NULL},               // the padding behind the last weights
+                 {POKE, -1, NULL},               // the padding after the last weights
                  {CUT, 20, "it is too short"},
                  {CUT, 400, "it is truncated"},
                  {OTHER_MACHINE, 0, "it was written by another XNNPACK or for another CPU"}};
@@ -94,7 +94,7 @@ static void a_damaged_file_is_packed_anew_and_replaced(void) {
 }
 
 // Weights in the file are verified by the first run, before XNNPACK reads them: a load does not
-// notice damage, and each of two methods that were loaded with them packs anew or uses the weights
+// notice damage, and each of two methods that were loaded with them packs again or uses the weights
 // that the other has packed.
 static void damaged_weights_are_never_computed_with(void) {
   char path[] = "/tmp/et_packed_XXXXXX";

@@ -1,7 +1,7 @@
 // alloc_region.h — XNNPACK's allocator, and regions that recover when it runs out of memory.
-// XNNPACK does not check all of its allocations. Where it does, it does not always free earlier
-// blocks. So calls that may allocate run inside a region. When an allocation fails there, the
-// region leaves XNNPACK by longjmp, and its end frees every block that was allocated since it
+// XNNPACK does not check all of its allocations, and after a failure it does not always free
+// earlier blocks. So calls that may allocate run inside a region. When an allocation fails there,
+// the region leaves XNNPACK by longjmp, and its end frees every block that was allocated since it
 // began. Blocks that XNNPACK frees inside a region stay until the end, because an abandoned call
 // may still point at them (and frees some of them twice). Knows nothing of delegates. One region
 // per thread at a time; XNNPACK allocates only from the thread that called it.

@@ -1,1 +1,1 @@
-"""Ahead-of-time parts of backends: a package each, with partitioner and preprocessing."""
+"""Backends ahead of time: one package each, with partitioner and preprocessing."""

@@ -1,8 +1,8 @@
 """Annotations, which quantizers write on graph nodes: the quantization of inputs and results.
 
-This module is the vocabulary for custom quantizers. A node's annotation has a specification for
-each operand and for the result; `prepare_pt2e` inserts an observer for each. A value that two nodes
-read with the same specification is observed once.
+Custom quantizers use these functions. A node's annotation has a specification for each operand and
+for the result; `prepare_pt2e` inserts an observer for each. A value that two nodes read with the
+same specification is observed once.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ def mark(*nodes: fx.Node) -> None:
 
 
 def quantize_input(node: fx.Node, operand: fx.Node, how: QuantizationSpecBase | None) -> None:
-    """Annotate that `node` reads `operand` quantized; None: as it is."""
+    """Annotate that `node` reads `operand` quantized, or as a float if `how` is None."""
     annotation_of(node).input_qspec_map[operand] = how
     mark(node)
 
 
 def quantize_output(node: fx.Node, how: QuantizationSpecBase | None) -> None:
-    """Annotate that the node's result is quantized; None: it stays float."""
+    """Annotate that the node's result is quantized, or stays float if `how` is None."""
     annotation_of(node).output_qspec = how
     mark(node)
 

@@ -110,7 +110,7 @@ def _activations(is_dynamic: bool, fit: str) -> QuantizationSpec | None:
 
 
 def is_groupwise(config: QuantizationConfig | None) -> bool:
-    """Whether a configuration is one of this module."""
+    """Whether a configuration is made by this module."""
     return config is not None and isinstance(config.weight, GroupSpec)
 
 
@@ -265,7 +265,7 @@ def _rows_as_integers(graph: fx.Graph, x: Any) -> fx.Node:
 
 
 def show_weights(model: fx.GraphModule) -> None:
-    """Call the observers of constants with these, which needs no data."""
+    """Call the observers of constants with the constants, which needs no data."""
     for node in model.graph.nodes:
         observer = model.get_submodule(str(node.target)) if node.op == "call_module" else None
         if not isinstance(observer, GroupObserver) or observer.weight is not None:
@@ -278,7 +278,7 @@ def show_weights(model: fx.GraphModule) -> None:
 def connect(observers: dict[Any, Any]) -> None:
     """Connect the observers of weights with those of the activations that they multiply.
 
-    observers: by edge (operand, reader) or node, as torchao's prepare hands them to quantizers.
+    observers: by edge (operand, reader) or node, as torchao's prepare passes them to quantizers.
     """
     for place, observer in observers.items():
         if not isinstance(observer, GroupObserver) or not isinstance(place, tuple):

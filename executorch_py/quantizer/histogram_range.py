@@ -1,9 +1,9 @@
 """The range of a histogram with the least quantization error.
 
-The search is torchao's, step by step and with its numbers: shares of the counts are cut off at
-either end, whichever moves a bin, while the error shrinks. torchao reads a tensor element for every
-bin that it passes, which takes most of the time of a conversion; here bins are looked up in blocks
-of steps. Knows no observers.
+The search is torchao's, step by step and with its numbers: a share of the counts is cut off at the
+end whose bin moves, while the error shrinks. torchao reads a tensor element for every bin that it
+passes, which takes most of the time of a conversion; here bins are looked up in blocks of steps.
+Knows no observers.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 _STEP = 1e-5
-_MOST_STEPS = 100_002  # either end alone would have cut off everything by then
+_MAX_STEPS = 100_002  # either end alone would have cut off everything by then
 _BLOCK = 4096
 
 
@@ -79,7 +79,7 @@ class _Ends:
 @cache
 def _shares(from_below: bool) -> np.ndarray:
     """The share after each number of steps, accumulated with the rounding of repeated addition."""
-    steps = np.full(_MOST_STEPS, _STEP if from_below else -_STEP)
+    steps = np.full(_MAX_STEPS, _STEP if from_below else -_STEP)
     steps[0] = 0.0 if from_below else 1.0
     return np.add.accumulate(steps)
 

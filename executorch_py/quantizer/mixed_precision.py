@@ -23,7 +23,7 @@ from executorch_py.quantizer.spec import QuantizationConfig, get_symmetric_quant
 from executorch_py.quantizer.sqnr import flat_inputs, sqnr_db
 
 Metric = Callable[[nn.Module], float]
-# A target's quantizer with one configuration for the nodes that a filter accepts.
+# Type of a function: a target's quantizer for a configuration and a filter of nodes.
 MakeQuantizer = Callable[[QuantizationConfig, NodeFilter], Quantizer]
 PROBES = 8  # samples that sensitivities are measured with
 
@@ -31,7 +31,7 @@ _make_quantizer: MakeQuantizer
 
 
 def set_quantizer(make: MakeQuantizer) -> None:
-    """Set the quantizer of `quantize`; the package does so, since modules here name no target."""
+    """Set the quantizer of `quantize`; the package does so, because this module names no target."""
     global _make_quantizer
     _make_quantizer = make
 

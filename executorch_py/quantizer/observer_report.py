@@ -19,7 +19,7 @@ DEAD = 0.5  # share of unused integers from which on the summary counts an obser
 class Observed:
     """One observer.
 
-    least, greatest: the range of its data. clipped: the share of elements that lie more than half a
+    least, greatest: the range of its data. clipped: the share of elements more than half a
     quantization step outside the integers. dead: the share of integers that its data does not use.
     """
 

@@ -29,7 +29,7 @@ from torchao.quantization.pt2e import (
 from executorch_py.exir.ir.warn import warn_caller
 from executorch_py.quantizer.histogram_range import range_of_least_error
 
-MOST_NAMES = 8  # of observers in a message
+MAX_NAMES = 8  # of observers in a message
 FEW_STEPS = 16  # quantization steps: the values of 4 bits beside the sign
 
 
@@ -38,7 +38,7 @@ class CalibrationError(RuntimeError):
 
 
 class CalibrationWarning(UserWarning):
-    """Observers saw too little to be sure of their scales."""
+    """Observers saw too little data for reliable scales."""
 
 
 @dataclass
@@ -128,8 +128,8 @@ _FINITE = "find their origin, or leave those modules float: set_module_name(name
 def names_of(names: Iterable[str]) -> str:
     """The first names, and the number of the others."""
     every = list(names)
-    more = len(every) - MOST_NAMES
-    return ", ".join(every[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
+    more = len(every) - MAX_NAMES
+    return ", ".join(every[:MAX_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
 def _refuse(what: str, names: list[str], remedy: str) -> None:
@@ -205,8 +205,8 @@ class WatchedRange(Watched, MinMaxObserver):
     """Observer of weights with one scale for the whole tensor."""
 
 
-# torchao tells the axis of a weight's channels to those classes only that have "PerChannel" in
-# their names; without, a transposed convolution's scales would be of its input channels.
+# torchao passes the axis of a weight's channels only to classes with "PerChannel" in their names.
+# Without it, a transposed convolution's scales would be those of its input channels.
 
 
 class WatchedPerChannel(Watched, PerChannelMinMaxObserver):
@@ -258,7 +258,7 @@ def watch(observers: dict[Any, Any]) -> None:
 
 
 def count_places(prepared: fx.GraphModule) -> None:
-    """Tell the observers of a model how often the graph calls each."""
+    """Set in the observers of a model how often the graph calls each."""
     calls = [n for n in prepared.graph.nodes if n.op == "call_module"]
     counts = Counter(prepared.get_submodule(str(n.target)) for n in calls)
     for module, count in counts.items():

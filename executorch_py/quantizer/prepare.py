@@ -82,7 +82,7 @@ def insert_observers(model: fx.GraphModule, quantizer: Quantizer, is_qat: bool) 
 
 
 def _scope(node: fx.Node) -> tuple[str, Any]:
-    """The name and class of a node's module, as torchao's prepare wants them."""
+    """The name and class of a node's module, as torchao's prepare expects them."""
     stack = list((node.meta.get("nn_module_stack") or {}).values())
     return (module_path(node).rpartition(".")[2], stack[-1][1]) if stack else ("", type(None))
 

@@ -306,7 +306,7 @@ def _behind_observer(model: fx.GraphModule, node: Any) -> fx.Node:
 
 
 def _drop_counters(model: fx.GraphModule) -> None:
-    """Remove the counting of batches by batch norms, which nothing reads after training."""
+    """Remove the batch counters of batch norms, which nothing reads after training."""
     for node in list(model.graph.nodes):
         counts = _is(node, aten.add_.Tensor) and not node.users
         if counts and str(getattr(node.args[0], "target", "")).endswith("num_batches_tracked"):

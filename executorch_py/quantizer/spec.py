@@ -1,7 +1,7 @@
 """Quantization settings: element type, range and observer of each tensor of an operator.
 
 A `QuantizationConfig` has a specification each for an operator's inputs, result, weight and bias;
-None leaves that tensor float. An integer q stands for the number `scale * (q - zero_point)`.
+None leaves that tensor float. An integer q represents the number `scale * (q - zero_point)`.
 """
 
 from __future__ import annotations

@@ -27,9 +27,9 @@ class Layer:
 
     sqnr_db: signal-to-quantization-noise ratio in decibels, the power of the float result over that
     of the difference, with all layers before it quantized as well; infinite without a difference.
-    clipped: the share of float results that lie more than half a quantization step outside the
-    integers. dead: the share of unused integers between the least and the greatest result; a large
-    share means that a few results are outliers.
+    clipped: the share of float results more than half a quantization step outside the integers.
+    dead: the share of unused integers between the least and the greatest result; a large share
+    means that a few results are outliers.
     """
 
     name: str
@@ -141,7 +141,7 @@ class _Tally:
 
 
 def _limits(quantize: fx.Node | None) -> tuple[float, float]:
-    """The range of numbers that are not clipped; dynamic scales clip nothing."""
+    """The range of values that are not clipped; dynamic scales clip nothing."""
     scale, zero_point, least, greatest = (0, 0, 0, 0) if quantize is None else quantize.args[1:5]
     if isinstance(scale, fx.Node):
         return -math.inf, math.inf

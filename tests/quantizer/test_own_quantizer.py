@@ -158,7 +158,7 @@ REFUSED = {
             weight=spec(torch.int8, qscheme=torch.per_channel_symmetric, ch_axis=1),
             result=INT8,
         ),
-        "scales along dimension 1, its output channels lie on 0",
+        "scales along dimension 1, not its output channels, 0",
     ),
     "float weight": (Annotates("linear", x=INT8, result=INT8), "its weights would stay float"),
     "float result": (

@@ -20,7 +20,7 @@ from executorch_py.backends.xnnpack.payload.payload_flatbuffer import NodeKind
 from executorch_py.backends.xnnpack.payload.quantization import dequantized
 from executorch_py.exir.ir.match import argument, is_call
 
-_MOST_CONCATENATED = 5
+_MAX_CONCATENATED = 5
 _CONCATENATE = {
     2: NodeKind.CONCATENATE_2,
     3: NodeKind.CONCATENATE_3,
@@ -175,7 +175,7 @@ def _unbind(b: Builder, node: fx.Node) -> Made:
 
 def _joined(b: Builder, values: list[Value], axis: int) -> Value:
     """The concatenation of values, by a tree of nodes with at most five operands."""
-    n = _MOST_CONCATENATED
+    n = _MAX_CONCATENATED
     while len(values) > 1:
         values = [_joined_few(b, values[i : i + n], axis) for i in range(0, len(values), n)]
     return values[0]
@@ -226,10 +226,10 @@ def _stack(b: Builder, node: fx.Node) -> Value:
 
 def _repeated(b: Builder, value: Value, axis: int, times: int) -> Value:
     """The value repeated along an axis, by repeated concatenation of five copies."""
-    if times <= _MOST_CONCATENATED:
+    if times <= _MAX_CONCATENATED:
         return _joined(b, [value] * times, axis)
-    part = _repeated(b, value, axis, times // _MOST_CONCATENATED)
-    whole, rest = _joined(b, [part] * _MOST_CONCATENATED, axis), times % _MOST_CONCATENATED
+    part = _repeated(b, value, axis, times // _MAX_CONCATENATED)
+    whole, rest = _joined(b, [part] * _MAX_CONCATENATED, axis), times % _MAX_CONCATENATED
     return whole if not rest else _joined(b, [whole, _repeated(b, value, axis, rest)], axis)
 
 

@@ -2,8 +2,8 @@
 
 Constants are folded. Bool masks of attention become float masks, once for all layers. Strided
 slices become parts of a reshape. Sizes are read from float operands instead of from token ids. A
-rewritten node that is not delegated must be as cheap as the original one. Knows nothing of which
-nodes will be delegated.
+rewritten node that is not delegated must be as cheap as the original one. The selection of nodes
+comes later.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from executorch_py.exir.ir.signature import name_outputs
 from executorch_py.exir.passes.simplify.fold_constants import FoldConstants
 
 ATTENTION = "aten::scaled_dot_product_attention"
-# The delegate recognizes queries that see no key by it; ops/attention.py makes it finite.
+# -inf marks keys that a query does not see; ops/attention.py makes it finite.
 _MASKED = -math.inf
 _aten = torch.ops.aten
 

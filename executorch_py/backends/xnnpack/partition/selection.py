@@ -44,7 +44,7 @@ class Request:
     """The options of a partitioner: kinds of arithmetic, and operators by their configs.
 
     As in upstream, a kind of arithmetic chooses operators: an operator that has the kind is
-    selected whether its operands are quantized or not. FP32 alone excludes quantized nodes. Without
+    selected with quantized and with float operands. FP32 alone excludes quantized nodes. Without
     `only_these`, operators without a config are selected with FP32.
     """
 
@@ -191,7 +191,7 @@ class Selection:
             if call.node in self.wanted:
                 self._colocate_product(call)
         changed = True
-        while changed:  # leaving one reader of shared conversions may make others leave theirs
+        while changed:  # a reader that is left may force others of its conversions to stay
             changed = False
             for members in list(self.colocated):
                 outside = self._outside_reader(members)

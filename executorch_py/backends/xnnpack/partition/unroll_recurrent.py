@@ -18,20 +18,20 @@ from executorch_py.exir.decompose.core import decompose
 from executorch_py.exir.decompose.recurrent import recurrent_decompositions
 from executorch_py.exir.ir.match import argument
 
-MOST_CELLS = 128  # steps times layers times directions, over all recurrent layers of a method
+MAX_CELLS = 128  # steps times layers times directions, over all recurrent layers of a method
 
 
 def unroll_recurrent(program: ExportedProgram) -> ExportedProgram:
     """The program, or a copy of it without recurrent layers."""
     table = recurrent_decompositions(unrolled=True)
     layers = [n for n in program.graph.nodes if n.op == "call_function" and n.target in table]
-    if not layers or sum(map(cells_of, layers)) > MOST_CELLS:
+    if not layers or sum(map(cells_of, layers)) > MAX_CELLS:
         return program
     return decompose(program, table)
 
 
 def cells_of(layer: fx.Node) -> float:
-    """The number of cells of an unrolled layer; infinity where it is found at run time."""
+    """The number of cells of an unrolled layer; infinity if it is known at run time only."""
     x = argument(layer, "input").meta["val"]
     steps = x.shape[1 if argument(layer, "batch_first") else 0]
     if not isinstance(steps, int) or x.dtype not in FLOATS:

@@ -1,7 +1,7 @@
 """XnnpackPartitioner: tags nodes for XNNPACK, in as few and as large regions as possible.
 
 Selection finds the nodes that can be delegated, and Regions divides them. This module has
-upstream's options, the tags, and the reasons that are written to nodes that stay.
+upstream's options, writes the tags, and writes reasons to nodes that stay.
 """
 
 from __future__ import annotations
@@ -178,7 +178,7 @@ class XnnpackPartitioner(Partitioner):
         facts = selection.facts
 
         def is_worth_a_call(nodes: Sequence[fx.Node]) -> bool:
-            """Whether a region computes; an operator that was kept whole has no other home."""
+            """Whether a region computes; operators kept from decomposition must be delegated."""
             return any(facts[n].role is Role.COMPUTE or facts[n].key in _KEPT for n in nodes)
 
         while True:

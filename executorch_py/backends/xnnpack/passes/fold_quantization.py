@@ -3,7 +3,7 @@
 Static: a node whose operands were all dequantized, and whose result is only quantized again, works
 on int8. Dynamic: a product or convolution whose operand was quantized with dynamic scales reads the
 integers, with quantized weights, and returns floats. Weights alone: a product of floats reads
-quantized weights; XNNPACK would multiply its bias by the scales, so a node behind it adds the bias.
+quantized weights; XNNPACK would multiply its bias by the scales, so a node after it adds the bias.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """hoist_slices: moves slices in front of permutations and reshapes, and into products.
 
-If all readers of a permutation or of a splitting reshape are slices, each slice is taken first and
-only its elements are moved. If only slices of a product with constant weights are read, each slice
-becomes a product with those rows of the weights: the queries, keys and values of attention.
+If all readers of a permutation or of a splitting reshape are slices, each slice is computed first
+and only its elements are moved. If only slices of a product with constant weights are read, each
+slice becomes a product with those rows of the weights: the queries, keys and values of attention.
 """
 
 from __future__ import annotations

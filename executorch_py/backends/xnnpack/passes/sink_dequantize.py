@@ -1,7 +1,7 @@
 """sink_dequantize: makes moves work on integers, by moving conversions across them.
 
-Reshapes, permutations, slices, padding with zeros and other moves do the same to integers as to
-floats. Dequantization moves behind them and quantization in front of them. A value that is
+Reshapes, permutations, slices, padding with zeros and other moves have the same effect on integers
+and floats. Dequantization moves behind them and quantization in front of them. A value that is
 dequantized and quantized again with the same parameters stays quantized.
 """
 

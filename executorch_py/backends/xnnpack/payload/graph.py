@@ -2,7 +2,7 @@
 
 Shapes, axes and paddings are those of the exported graph (images are NCHW), whatever the layout of
 a value in memory. The layout pass chooses a layout per value, and only write_payload.py converts
-axes to those of memory. Knows the node kinds of the payload, not the operators of torch.
+axes to those of memory. This graph has the node kinds of the payload, not the operators of torch.
 """
 
 from __future__ import annotations

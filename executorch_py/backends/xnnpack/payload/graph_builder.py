@@ -1,6 +1,6 @@
 """Builds the graph of XNNPACK nodes from a partition in the edge dialect, operator by operator.
 
-The builder walks the program once and hands each call to the visitor of its operator (ops/), which
+The builder walks the program once and passes each call to the visitor of its operator (ops/), which
 reads values from the builder and emits nodes. The builder knows placeholders, constants and shapes;
 only visitors know the semantics of operators.
 """

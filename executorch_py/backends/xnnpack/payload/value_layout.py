@@ -1,7 +1,7 @@
 """Memory order of dimensions for each layout, and shapes in that order.
 
-An order lists the exported graph's dimensions from outermost to innermost. None stands for a
-dimension of size 1 that only memory has: a row of pixels is an image of height 1.
+An order lists the exported graph's dimensions from outermost to innermost. None is a dimension of
+size 1 that only memory has: a row of pixels is an image of height 1.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def _larger_dims(shape: Shape, order: Order) -> list[int]:
 def merged_dims(fine: Shape, coarse: Shape) -> list[tuple[int, ...]] | None:
     """The dimensions of `fine` that are merged in each dimension of `coarse`.
 
-    None if the reshape from `fine` to `coarse` does more than merge neighbouring dimensions.
+    None if the reshape from `fine` to `coarse` does more than merge consecutive dimensions.
     """
     merged: list[tuple[int, ...]] = []
     position = 0

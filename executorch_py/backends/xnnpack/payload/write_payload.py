@@ -130,7 +130,7 @@ class Assembler:
             )
         data = data.reshape((1,) * (rank - data.dim()) + tuple(data.shape))
         dims = in_memory(tuple(data.shape), order, 1)
-        # Memory may have dimensions of size 1 that the graph has not; they change no byte.
+        # Memory may have dimensions of size 1 that the graph lacks; they change no byte.
         moved = data.permute([d for d in order if d is not None])
         if value.datatype in (Datatype.QCINT4, Datatype.QBINT4):
             moved = packed_int4(moved)

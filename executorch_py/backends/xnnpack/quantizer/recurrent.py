@@ -14,7 +14,7 @@ import torch
 from torch import fx
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from executorch_py.backends.xnnpack.partition.unroll_recurrent import MOST_CELLS, cells_of
+from executorch_py.backends.xnnpack.partition.unroll_recurrent import MAX_CELLS, cells_of
 from executorch_py.exir.decompose.recurrent import recurrent_decompositions
 from executorch_py.exir.ir.match import argument
 from executorch_py.quantizer.annotate import mark
@@ -50,10 +50,10 @@ def _obstacle(layer: fx.Node, total: float) -> str | None:
     x = argument(layer, "input").meta["val"]
     if x.dtype is not torch.float32:
         return f"it reads {str(x.dtype).removeprefix('torch.')}; float32 alone is observed"
-    if total > MOST_CELLS:
+    if total > MAX_CELLS:
         found = "a number found at run time" if total == float("inf") else f"{total:.0f}"
         return (
-            f"steps times layers times directions are {found}; up to {MOST_CELLS} are unrolled,"
+            f"steps times layers times directions are {found}; up to {MAX_CELLS} are unrolled,"
             " more stay loops"
         )
     if argument(layer, "train") and argument(layer, "dropout"):
@@ -112,7 +112,7 @@ def _copied(
     x, weight, *bias = (made[n] for n in product)
     if not _is_zero(product[0], made):
         return call(aten.linear.default, (x, weight, *bias), value, is_cell=False)
-    # The product of a zero state is the bias in every row. There is nothing to calibrate.
+    # The product of a zero state is the bias in every row. It needs no calibration.
     column = call(aten.slice.Tensor, (x, 1, 0, 1), x.meta["val"][:, :1])
     zeros = call(aten.expand.default, (column, [-1, value.shape[1]]), value)
     return call(aten.add.Tensor, (zeros, *bias), value) if bias else zeros

@@ -43,7 +43,7 @@ from executorch_py.quantizer.observers import is_constant, module_path, names_of
 from executorch_py.quantizer.patterns import LIMITS, SHARING, Match, NodeFilter, Operand
 from executorch_py.quantizer.spec import QuantizationConfig
 
-WHY = LEFT_FLOAT  # in a node's `meta`: why it stays float; in a model's: the rows of `left_float`
+WHY = LEFT_FLOAT  # key in `meta`: of a node, why it stays float; of a model, its rows
 NOT_SET = "no configuration or filter selects it"
 NO_SCALE = "it takes the scale of its operand, which has none"
 
@@ -87,7 +87,7 @@ def shared_spec(spec: QuantizationSpecBase | None) -> Any:
 
 
 def quantization_of(spec: QuantizationSpecBase | None) -> TensorQuantization | None:
-    """The facts of a specification that the target depends on; None: float."""
+    """The facts of a specification that the target depends on; None for a float."""
     spec = shared_spec(spec)
     if spec is None or getattr(spec, "finds_scales", True) is False:
         return None
@@ -227,7 +227,7 @@ def note_left_float(model: fx.GraphModule) -> tuple[LeftFloat, ...]:
 
 
 def has_integers(node: fx.Node) -> bool:
-    """Whether a call is annotated to read integers, be they weights alone."""
+    """Whether a call is annotated to read integers, even if these are only its weights."""
     return bool(_operands(node))
 
 
@@ -270,7 +270,7 @@ def _why(node: fx.Node) -> str:
 
 
 def warn_if_nothing(rows: Iterable[LeftFloat], what: str) -> None:
-    """Warn that none of some calls was annotated, with their reasons."""
+    """Warn that the calls of a setting were not annotated, with their reasons."""
     reasons: dict[str, list[str]] = {}
     for row in rows:
         reasons.setdefault(row.reason, []).append(row.name)
@@ -290,7 +290,7 @@ def warn_of_unknown(name: str, model: fx.GraphModule) -> None:
 
 
 def rows_within(rows: Iterable[LeftFloat], nodes: Iterable[fx.Node]) -> list[LeftFloat]:
-    """The rows of some nodes."""
+    """The rows of the given nodes."""
     names = {node.name for node in nodes}
     return [row for row in rows if row.name in names]
 

@@ -1,9 +1,9 @@
 """The capability table: edge operator → element types and checks of what a payload can express.
 
-A check reads the NodeFacts of one node and answers None or, in words, why the node cannot be
-delegated. `reason` applies what holds for all operators, then the operator's row. Partitioner,
-summary and quantizer read this table; which of its operators can be written is the visitors' own
-table (ops/).
+A check reads the NodeFacts of one node and returns None, or the reason why the node cannot be
+delegated. `reason` applies the checks of all operators, then those of the operator's row.
+Partitioner, summary and quantizer read this table; the visitors (ops/) have a table of the
+operators that can be serialized.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from executorch_py.backends.xnnpack.support.node_facts import (
 from executorch_py.exir.ir.graph import nodes_in
 from executorch_py.exir.ir.op_traits import is_scalar_op, op_key
 
-MOST_DIMENSIONS = 6  # XNN_MAX_TENSOR_DIMS
+MAX_DIMENSIONS = 6  # XNN_MAX_TENSOR_DIMS
 
 
 def _rules(names: str, *checks: Check, **facts: object) -> dict[str, Rule]:
@@ -250,14 +250,14 @@ def _shapes(facts: NodeFacts, rule: Rule) -> str | None:
     examples += [("its result", result) for result in facts.results]
     for name, example in examples:
         assert example is not None
-        if example.dim() > MOST_DIMENSIONS:
-            return f"{name} has {example.dim()} dimensions, more than {MOST_DIMENSIONS}"
+        if example.dim() > MAX_DIMENSIONS:
+            return f"{name} has {example.dim()} dimensions, more than {MAX_DIMENSIONS}"
         if any(isinstance(size, int) and size == 0 for size in example.shape):
             return f"{name} has no elements"
         if free_unbacked_symbols(example.shape):
             return f"the shape of {name} depends on values"
     if any(result.dim() == 0 for result in facts.results):
-        return "its result has no dimensions, and upstream's runtime takes none such back"
+        return "its result has no dimensions, which upstream's runtime cannot return"
     return None
 
 
@@ -269,7 +269,7 @@ def _orders(facts: NodeFacts, rule: Rule) -> str | None:
         example = facts.example(arg)
         assert example is not None
         if facts.constant(arg) is None and not _is_dense(example):
-            return f"'{arg.name}' lies in memory neither row by row nor channels-last"
+            return f"'{arg.name}' is neither contiguous nor channels-last in memory"
     return None
 
 

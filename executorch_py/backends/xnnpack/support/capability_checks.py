@@ -1,7 +1,7 @@
 """Checks for the capability table, one per limit of XNNPACK's nodes or of their payload.
 
 Each takes the NodeFacts of one node and returns None, or the reason why XNNPACK cannot compute the
-node: a sentence about the node, whose name stands before it in summaries. Checks of products are in
+node: a sentence about the node, whose name precedes it in summaries. Checks of products are in
 product_checks.py.
 """
 
@@ -246,7 +246,7 @@ def _sizes_of(example: torch.Tensor) -> str:
 
 
 def dynamic_sizes(what: str, example: torch.Tensor) -> str:
-    """The reason of a thing whose sizes are not all known ahead of time."""
+    """The reason why a tensor or operator needs sizes that are known ahead of time."""
     return f"{what} needs sizes known ahead of time, not [{_sizes_of(example)}]"
 
 

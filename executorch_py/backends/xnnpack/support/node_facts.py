@@ -1,9 +1,9 @@
 """Facts about one node of an exported graph: operands, constants, how values are quantized.
 
-A `NodeFacts` is made once per node and handed to the checks (capability_checks.py and the files
-beside it) and to the partitioner; each fact is found when it is first asked for. Facts read through
-quantization: a constant behind its dequantize node is still a constant, and the conversions around
-a node tell with which arithmetic it is computed. Limits of operators are in capability.py.
+A `NodeFacts` is made once per node and passed to the checks (capability_checks.py and the files
+beside it) and to the partitioner; each fact is computed on first use. Facts ignore conversions: a
+constant behind its dequantize node is still a constant. The conversions around a node determine its
+arithmetic. Limits of operators are in capability.py.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Role(Enum):
     """Roles of a node in a delegate."""
 
     COMPUTE = 1
-    MOVE = 2  # elements in another place or shape: worth taking along, not worth a delegate
+    MOVE = 2  # moves or reshapes elements: delegated with other nodes, never alone
     CONVERT = 3  # to and from integers
     SIZES = 4  # arithmetic on sizes, which the runtime infers again
 
@@ -93,7 +93,7 @@ class Rule:
     dtypes: tuple[torch.dtype, ...] = FLOATS
     role: Role = Role.COMPUTE
     quantization: Quantization = Quantization.NONE
-    # Whether upstream's runtime computes it with bfloat16, for those who ask for that.
+    # True if upstream's runtime computes it with bfloat16, which enable_bf16 permits.
     in_bf16: bool = False
     # Operands whose element type the operator does not depend on, by name.
     other_types: frozenset[str] = frozenset()
@@ -236,12 +236,12 @@ Check = Callable[[NodeFacts], str | None]
 
 
 def is_dequantize(node: Any) -> bool:
-    """Whether a node turns integers into the numbers they stand for."""
+    """Whether a node dequantizes integers."""
     return isinstance(node, fx.Node) and op_key(node.target) in DEQUANTIZE
 
 
 def is_quantize(node: Any) -> bool:
-    """Whether a node turns numbers into integers with a scale."""
+    """Whether a node quantizes floats."""
     return isinstance(node, fx.Node) and op_key(node.target) in QUANTIZE
 
 

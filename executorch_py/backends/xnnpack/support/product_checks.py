@@ -1,6 +1,6 @@
 """Checks of products for the capability table: convolutions, linear layers, matrices, attention.
 
-Each takes the NodeFacts of one node and returns None, or in words why XNNPACK cannot compute it;
+Each reads the NodeFacts of one node and returns None, or the reason why XNNPACK cannot compute it;
 see capability_checks.py.
 """
 

@@ -1,6 +1,6 @@
 """The capability table for quantizers: whether a float call can become one on integers.
 
-Quantizers decide on graphs of ATen calls on floats. `integer_reason` rebuilds one such call as it
+Quantizers work on graphs of ATen calls on floats. `integer_reason` rebuilds one such call as it
 will be at lowering, alone in a graph, with dequantized operands and a quantized result, and applies
 the partitioner's checks. Knows neither observers nor the graph around the call.
 """
@@ -86,7 +86,7 @@ def float_reason(node: fx.Node, is_constant: IsConstant) -> str | None:
 
 
 def is_move(node: fx.Node) -> bool:
-    """Whether a call only moves elements, be they floats or integers.
+    """Whether a call only moves elements, floats or integers.
 
     Schemas of torch's operators that lower to moves declare the result as a view of the input.
     """
@@ -125,9 +125,7 @@ def _unknown_integers(how: TensorQuantization, channels: int | None) -> str | No
     if how.axis is not None and how.axis != channels:
         if channels is None:
             return "would have a scale for each channel, which weights alone can have"
-        return (
-            f"would have scales along dimension {how.axis}, its output channels lie on {channels}"
-        )
+        return f"would have scales along dimension {how.axis}, not its output channels, {channels}"
     if channels is not None and how.has_zero_point:
         return "would have a zero point, and weights have none"
     return None

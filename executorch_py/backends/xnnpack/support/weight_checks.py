@@ -30,7 +30,7 @@ def form_refusal(facts: NodeFacts, weight: fx.Node, how: Quantized | None) -> st
     if how is None and facts.input.dtype is not torch.float32:
         return f"its weights are quantized, its input is {facts.input.dtype}, not float32"
     if values.dtype is not torch.int8:
-        return None  # widened at export
+        return None  # dequantized at export
     if _has_zero_points(facts, weight):
         return "its weights have zero points, which XNNPACK has for activations only"
     small = has_four_bits(argument(weight, "quant_min"), argument(weight, "quant_max"))

@@ -33,7 +33,7 @@ Constants = dict[str, torch.Tensor]
 Rule = Callable[[fx.Node, Constants], fx.Node | None]
 
 # Constants larger than this are not searched for zeros and ones.
-_MOST_ELEMENTS = 1 << 16
+_MAX_ELEMENTS = 1 << 16
 
 
 class AlgebraicSimplify(Pass):
@@ -134,7 +134,7 @@ def _all_equal(value: Any, wanted: float, constants: Constants, sign: bool = Fal
         value = torch.tensor(value)
     elif isinstance(value, fx.Node):
         value = constants.get(value.name)
-    if not isinstance(value, torch.Tensor) or not 0 < value.numel() <= _MOST_ELEMENTS:
+    if not isinstance(value, torch.Tensor) or not 0 < value.numel() <= _MAX_ELEMENTS:
         return False
     if value.is_complex() or not bool((value == wanted).all()):
         return False

@@ -9,7 +9,7 @@ import torch
 from torch import fx, nn
 
 from executorch_py.backends.xnnpack import XnnpackPartitioner
-from executorch_py.backends.xnnpack.partition.unroll_recurrent import MOST_CELLS
+from executorch_py.backends.xnnpack.partition.unroll_recurrent import MAX_CELLS
 from executorch_py.exir import to_edge_transform_and_lower
 from executorch_py.quantizer import (
     AnnotationWarning,
@@ -99,9 +99,9 @@ def test_what_is_not_to_be_quantized_stays_whole() -> None:
 
 
 def test_long_sequences_stay_loops_and_say_so() -> None:
-    x = torch.randn(2, MOST_CELLS, 12)
+    x = torch.randn(2, MAX_CELLS, 12)
     model = nn.Sequential(nn.GRU(12, 4, batch_first=True, bidirectional=True))
-    with pytest.warns(AnnotationWarning, match=f"gru: steps .* are 256; up to {MOST_CELLS} are"):
+    with pytest.warns(AnnotationWarning, match=f"gru: steps .* are 256; up to {MAX_CELLS} are"):
         graph = prepared(XNNPACKQuantizer().set_global(STATIC), model, x)
     assert [row.operator for row in left_float(graph).rows] == ["gru.input"]
 

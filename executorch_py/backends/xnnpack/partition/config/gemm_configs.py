@@ -10,7 +10,7 @@ from executorch_py.backends.xnnpack.partition.config.xnnpack_config import (
 
 
 class GEMMConfig(XNNPartitionerConfig):
-    """A product with weights; the schema of its operator tells the positions of operands."""
+    """A product with weights; the schema of its operator has the positions of operands."""
 
     precisions = tuple(ConfigPrecisionType)
 

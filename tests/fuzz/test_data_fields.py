@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from fuzz.damage import changed, damaged, damaged_headers
-from fuzz.test_fields import replay_all
-from fuzz.test_fuzz import GOLDEN, beside, replay
+from fuzz.replayer import GOLDEN, beside, replay, replay_all
 
 from executorch_py import errors
 from executorch_py.exir.serialize.flatbuffer import Reader, Writer

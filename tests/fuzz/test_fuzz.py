@@ -7,29 +7,12 @@ fields (mutate_program.c). A failure prints the file, the mutation's number and 
 
 from __future__ import annotations
 
-import re
-import subprocess
 from pathlib import Path
 
 import pytest
+from fuzz.replayer import GOLDEN, beside, replay
 
-ROOT = Path(__file__).resolve().parents[2]
-GOLDEN = sorted((ROOT / "tests" / "golden").glob("*.pt[ed]"))
 N_MUTATIONS = 10_000  # a file, half of either kind: over 20,000 for ten files
-
-
-def beside(path: Path) -> list[str]:
-    """The file that accompanies another one: external data for a program, and the reverse."""
-    other = path.with_suffix(".pte" if path.suffix == ".ptd" else ".ptd")
-    return ["--with", str(other)] if other in GOLDEN else []
-
-
-def replay(fuzzer: Path, *arguments: str) -> dict[str, int]:
-    done = subprocess.run(
-        [fuzzer, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == 0, f"{' '.join(arguments)}:\n{done.stdout}\n{done.stderr[-4000:]}"
-    return {word: int(n) for n, word in re.findall(r"(\d+) (?:methods )?(\w+)", done.stdout)}
 
 
 @pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.name)

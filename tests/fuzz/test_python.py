@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from fuzz.damage import damaged
-from fuzz.test_fields import LAYOUTS, encoded, subject
+from fuzz.program_tables import LAYOUTS, encoded, subject
 
 from executorch_py import errors
 from executorch_py.cli.inspect import collect, text

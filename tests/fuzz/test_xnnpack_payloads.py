@@ -11,7 +11,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from fuzz.test_fuzz import replay
+from fuzz.replayer import replay
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 PAYLOADS = sorted((GOLDEN / "xnnpack").glob("*.payload"))

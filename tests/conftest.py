@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from interop.peer import Upstream
+    from support.upstream_peer import Upstream
 
 if "PYTEST_XDIST_WORKER" in os.environ:  # the workers are as many as the processors
     os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -31,9 +31,9 @@ ROOT = Path(__file__).resolve().parent.parent
 # Run whole by one of the workers, which then makes once what their tests share: it takes long. They
 # are begun first, so that no worker is left alone with them at the end.
 TOGETHER = {
-    "tests/backends/xnnpack/test_partitioner.py",
-    "tests/backends/xnnpack/test_payloads.py",
-    "tests/backends/xnnpack/test_upstream_payloads.py",
+    "tests/backends/xnnpack/partition/test_partitioner.py",
+    "tests/backends/xnnpack/payload/test_payloads.py",
+    "tests/backends/xnnpack/payload/test_upstream_payloads.py",
     "tests/docs/test_site.py",
     "tests/test_notebooks.py",
     "tests/test_operator_coverage.py",
@@ -192,7 +192,7 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
 @pytest.fixture(scope="session")
 def upstream() -> Iterator[Upstream]:
     """One process of upstream's beside each test process, started when it is first asked."""
-    from interop.peer import Upstream
+    from support.upstream_peer import Upstream
 
     peer = Upstream()
     yield peer

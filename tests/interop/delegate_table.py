@@ -29,6 +29,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import torch
+from support.upstream_peer import Upstream
 from torch.utils import _pytree as pytree
 
 from executorch_py.backends.xnnpack import XnnpackPartitioner
@@ -38,7 +39,6 @@ from executorch_py.exir.program.config import ExecutorchBackendConfig
 from executorch_py.runtime import Runtime
 from interop.cases import Case
 from interop.delegated import SHARE, Delegated, in_type, worst_share
-from interop.peer import Upstream
 from interop.real_size import REAL
 from interop.test_both_ways import expected
 

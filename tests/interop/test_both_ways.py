@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from support.upstream_peer import Upstream
 from torch.utils import _pytree as pytree
 
 from executorch_py.exir import to_edge
@@ -15,7 +16,6 @@ from executorch_py.exir.program.config import ExecutorchBackendConfig
 from executorch_py.runtime import Runtime
 from interop.cases import Case
 from interop.catalogue import CASES
-from interop.peer import Upstream
 
 
 def expected(case: Case) -> list[list[Any]]:

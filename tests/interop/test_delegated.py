@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from support.upstream_peer import Upstream
 from torch.utils import _pytree as pytree
 
 from executorch_py.runtime import Program, Runtime
 from interop.delegated import SHARE, SMALL, worst_share
-from interop.peer import Upstream
 from interop.test_both_ways import expected
 
 

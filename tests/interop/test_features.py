@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 import torch
+from support.upstream_peer import Upstream
 
 from interop.features import FEATURES, run, write
-from interop.peer import Upstream
 
 
 def assert_equal_to_eager(name: str, folder: Path) -> None:

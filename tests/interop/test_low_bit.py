@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 import torch
 from support.low_bit_network import INDICES, PT2E, exported
+from support.upstream_peer import Upstream
 
 from executorch_py.backends.xnnpack import XnnpackPartitioner
 from executorch_py.exir import to_edge, to_edge_transform_and_lower
-from interop.peer import Upstream
 
 BY_TORCHAO = (
     *("int8 times int8", "int8 times int8 for VNNI", "7 bits times 7 bits"),

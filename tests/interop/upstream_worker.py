@@ -1,4 +1,4 @@
-"""Upstream's side of the interop tests, run by .venv-upstream's Python for interop.peer.
+"""Upstream's side of the interop tests, run by .venv-upstream's Python for support.upstream_peer.
 
   python upstream_worker.py DESCRIPTOR
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 import torch
-from interop.peer import Upstream
 from support.layer_cases import CASES, PRODUCTS, All, Case, inputs_of
+from support.upstream_peer import Upstream
 from support.xnnpack_payloads import WEIGHTED, integer_nodes, payloads_of
 from torch import fx
 

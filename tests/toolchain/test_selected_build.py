@@ -17,9 +17,9 @@ import numpy as np
 import pytest
 import torch
 from conftest import ROOT
-from interop.peer import Upstream
 from models.vision import build as build_model
 from support.program_maker import MethodMaker, program_bytes
+from support.upstream_peer import Upstream
 
 from executorch_py import _C
 from executorch_py.cli.main import main

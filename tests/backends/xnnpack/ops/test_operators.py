@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from interop.peer import Upstream
+from support.upstream_peer import Upstream
 from support.xnnpack_cases import Call, data, seeded
 from torch import Tensor, nn
 from torch.export import Dim, export

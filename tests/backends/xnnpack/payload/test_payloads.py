@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from interop.peer import Upstream
+from support.upstream_peer import Upstream
 from support.xnnpack_cases import CASES, Case
 from support.xnnpack_group import expected, flat_inputs, lowered, lowered_whole
 from support.xnnpack_payloads import payloads_of

@@ -14,8 +14,10 @@ import tempfile
 from pathlib import Path
 from typing import IO
 
-HERE = Path(__file__).resolve().parent
-PYTHON = HERE.parent.parent / ".venv-upstream" / "bin" / "python"
+from support.paths import TESTS
+from support.paths import UPSTREAM_PYTHON as PYTHON
+
+WORKER = TESTS / "interop" / "upstream_worker.py"
 TIMEOUT_S = 600.0
 
 
@@ -54,7 +56,7 @@ class Upstream:
         self._answers = os.fdopen(answers)
         self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed by stop()
         self._process = subprocess.Popen(
-            [PYTHON, HERE / "upstream_worker.py", str(worker_end)],
+            [PYTHON, WORKER, str(worker_end)],
             stdin=subprocess.PIPE,
             stdout=self._log,
             stderr=self._log,

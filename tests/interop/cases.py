@@ -6,12 +6,14 @@ both sides see the same numbers.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import nn
+from torch.utils import _pytree as pytree
 
 Inputs = tuple[Any, ...]
 
@@ -48,6 +50,22 @@ class Case:
         shapes = self.dynamic_shapes() if self.dynamic_shapes else None
         with torch.no_grad():
             return torch.export.export(self.module(), self.inputs(), dynamic_shapes=shapes)
+
+
+def expected(case: Case) -> list[list[Any]]:
+    """Eager outputs, flat, one list per set of inputs.
+
+    State persists between sets of a stateful case.
+    """
+    model = case.module()
+    results = []
+    for inputs in case.all_inputs():
+        runner = model if case.stateful else copy.deepcopy(model)
+        with torch.no_grad():
+            outputs = runner(*copy.deepcopy(inputs))
+        flat, _ = pytree.tree_flatten(outputs)
+        results.append([v.clone() if isinstance(v, torch.Tensor) else v for v in flat])
+    return results
 
 
 class Lambda(nn.Module):

@@ -37,10 +37,9 @@ from executorch_py.exir import to_edge_transform_and_lower
 from executorch_py.exir.backend.delegation_summary import summary_of_file
 from executorch_py.exir.program.config import ExecutorchBackendConfig
 from executorch_py.runtime import Runtime
-from interop.cases import Case
+from interop.cases import Case, expected
 from interop.delegated import SHARE, Delegated, in_type, worst_share
 from interop.real_size import REAL
-from interop.test_both_ways import expected
 
 RUNS = 5
 COLUMNS = (

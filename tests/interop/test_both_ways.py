@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from pathlib import Path
 from typing import Any
 
@@ -14,24 +13,8 @@ from torch.utils import _pytree as pytree
 from executorch_py.exir import to_edge
 from executorch_py.exir.program.config import ExecutorchBackendConfig
 from executorch_py.runtime import Runtime
-from interop.cases import Case
+from interop.cases import Case, expected
 from interop.catalogue import CASES
-
-
-def expected(case: Case) -> list[list[Any]]:
-    """Eager outputs, flat, one list per set of inputs.
-
-    State persists between sets of a stateful case.
-    """
-    model = case.module()
-    results = []
-    for inputs in case.all_inputs():
-        runner = model if case.stateful else copy.deepcopy(model)
-        with torch.no_grad():
-            outputs = runner(*copy.deepcopy(inputs))
-        flat, _ = pytree.tree_flatten(outputs)
-        results.append([v.clone() if isinstance(v, torch.Tensor) else v for v in flat])
-    return results
 
 
 def assert_equal_to_eager(case: Case, found: list[list[Any]]) -> None:

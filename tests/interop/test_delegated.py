@@ -13,8 +13,8 @@ from support.upstream_peer import Upstream
 from torch.utils import _pytree as pytree
 
 from executorch_py.runtime import Program, Runtime
+from interop.cases import expected
 from interop.delegated import SHARE, SMALL, worst_share
-from interop.test_both_ways import expected
 
 
 def delegated(name: str, upstream: Upstream, folder: Path) -> Program:

@@ -6,7 +6,7 @@ from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum, EnumMeta
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from torch import fx, nn
 from torch.export import ExportedProgram
@@ -15,6 +15,9 @@ from executorch_py.exir.backend.partitioner import Partitioner
 from executorch_py.exir.program.config import EdgeCompileConfig, ExecutorchBackendConfig
 from executorch_py.exir.program.managers import EdgeProgramManager
 from executorch_py.export.types import StageType
+
+if TYPE_CHECKING:
+    from executorch_py.export.recipe_registry import RecipeRegistry
 
 GraphPass: TypeAlias = Callable[[fx.GraphModule], fx.GraphModule]
 
@@ -93,17 +96,17 @@ class ExportRecipe:
     pipeline_stages: list[StageType] | None = None
     mode: Mode = Mode.RELEASE
     strict: bool = True
+    # Set by recipe_registry.py, which imports this module.
+    _registry: ClassVar[RecipeRegistry]
 
     @classmethod
     def get_recipe(cls, recipe: RecipeType, **kwargs: Any) -> ExportRecipe:
         """The recipe of that name, from the backend whose name it is."""
-        from executorch_py.export.recipe_registry import recipe_registry
-
         if not isinstance(recipe, RecipeType):
             raise ValueError(f"recipe is {recipe!r}, expected a member of a RecipeType")
         backend = recipe.get_backend_name()
-        made = recipe_registry.create_recipe(recipe, backend, **kwargs)
+        made = cls._registry.create_recipe(recipe, backend, **kwargs)
         if made is None:
-            known = [kind.value for kind in recipe_registry.get_supported_recipes(backend)]
+            known = [kind.value for kind in cls._registry.get_supported_recipes(backend)]
             raise ValueError(f"'{backend}' has no recipe '{recipe.value}'; it has {known}")
         return made

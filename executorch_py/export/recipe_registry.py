@@ -43,3 +43,4 @@ class RecipeRegistry:
 
 
 recipe_registry = RecipeRegistry()
+ExportRecipe._registry = recipe_registry

@@ -151,7 +151,7 @@ REFUSED: list[tuple[str, list[Any], Out, str]] = [
         "aten::cat.out",
         [Tensors([]), 0],
         Out(F32, (2, 3)),
-        "expected 1 tensor or more to join, got none",
+        "expected 1 tensor or more, got none",
     ),
     (
         "aten::cat.out",

@@ -1,9 +1,10 @@
 // backward.c — gradients: convolution_backward and max_pool2d_with_indices_backward.
 // A convolution relates positions of a small image S and a large one L: l = s · stride - padding +
-// tap · dilation, with weights [channels of S, channels of L / groups, taps]. Forward, L is the
-// input and S the output; transposed, the other way around. So two sums serve all input gradients
-// and one the weights'. Each element is one sum in f64, in a fixed order. Relies on element.h.
-// Any layout; training is rare on devices, so these are plain loops.
+// tap · dilation, with weights [channels of S, channels of L / groups, taps]. In a forward
+// convolution L is the input and S the output; in a transposed one it is the other way around. So
+// two sums serve all input gradients and one serves the weights'. Each element is one sum in f64,
+// in a fixed order. Relies on element.h. Any layout; training is rare on devices, so these are
+// plain loops.
 #include "kernels/lib/accumulate.h"
 #include "kernels/lib/element.h"
 #include "kernels/kernel.h"
@@ -14,7 +15,7 @@
 
 // ---- convolution
 
-// Fewer than three spatial dimensions have leading ones of size 1.
+// An image; fewer than three spatial dimensions have leading ones of size 1.
 typedef struct image {
   const et_tensor *t;
   int64_t sizes[3];
@@ -22,7 +23,7 @@ typedef struct image {
 } image;
 
 typedef struct backward {
-  image small, large, taps;                       // of the values known: S, L and the weight
+  image small, large, taps;                       // of the given values: S, L and the weight
   image out;                                      // the gradient computed now
   size_t groups, small_channels, large_channels;  // channels per group
   int64_t stride[3], padding[3], dilation[3];
@@ -45,7 +46,7 @@ static ptrdiff_t offset_at(const image *im, size_t n, size_t channel, const int6
   return place;
 }
 
-// Splits a flat index over sizes into positions; returns what is left for the channel.
+// Splits a flat index over sizes into positions; returns the channel.
 static size_t split_index(size_t i, const int64_t sizes[3], int64_t at[3]) {
   for (size_t d = 3; d-- > 0;) {
     at[d] = (int64_t)(i % (size_t)sizes[d]);
@@ -78,7 +79,7 @@ static bool small_of(const backward *b, const int64_t l[3], const int64_t k[3], 
   return true;
 }
 
-// Gradient of L: items are its elements.
+// Gradient of L; each item is one of its elements.
 static void large_gradient(void *opaque, size_t begin, size_t end) {
   const backward *const b = opaque;
   const size_t taps = area_of(&b->taps), channels = b->large_channels * b->groups;
@@ -100,7 +101,7 @@ static void large_gradient(void *opaque, size_t begin, size_t end) {
   }
 }
 
-// Gradient of S: items are its elements.
+// Gradient of S; each item is one of its elements.
 static void small_gradient(void *opaque, size_t begin, size_t end) {
   const backward *const b = opaque;
   const size_t taps = area_of(&b->taps), channels = b->small_channels * b->groups;
@@ -122,7 +123,7 @@ static void small_gradient(void *opaque, size_t begin, size_t end) {
   }
 }
 
-// Gradient of the weight: items are its elements.
+// Gradient of the weight; each item is one of its elements.
 static void weight_gradient(void *opaque, size_t begin, size_t end) {
   const backward *const b = opaque;
   const size_t positions = area_of(&b->small), images = (size_t)b->small.t->sizes[0];
@@ -144,7 +145,7 @@ static void weight_gradient(void *opaque, size_t begin, size_t end) {
   }
 }
 
-// Gradient of the bias: items are channels. `small` stands for the gradient of the output here.
+// Gradient of the bias; each item is a channel. `small` is the gradient of the output here.
 static void bias_gradient(void *opaque, size_t begin, size_t end) {
   const backward *const b = opaque;
   const image *const y = &b->small;
@@ -188,7 +189,7 @@ static et_status check_images(const et_kernel_ctx *ctx, const et_tensor *grad, c
   return ET_OK;
 }
 
-// Channels agree, and every tap of S that counts was computed from L: S is no larger than L allows.
+// Checks that channels agree, and that L is large enough for every tap of S.
 static et_status check_geometry(const et_kernel_ctx *ctx, int64_t groups, backward *b) {
   const et_tensor *const w = b->taps.t, *const s = b->small.t, *const l = b->large.t;
   ET_CHECK(groups >= 1 && groups <= INT32_MAX && w->sizes[0] % groups == 0 &&
@@ -215,7 +216,7 @@ static et_status check_geometry(const et_kernel_ctx *ctx, int64_t groups, backwa
   return ET_OK;
 }
 
-// An output that output_mask asks for, resized; NULL when it does not.
+// Reads an output that output_mask requests, and resizes it; NULL if it does not.
 static et_status read_out(const et_kernel_ctx *ctx, et_value *const *args, size_t i, bool wanted,
                           const et_tensor *x, const eti_shape *shape, et_tensor **out) {
   *out = NULL;
@@ -249,7 +250,7 @@ static et_status read_backward(const et_kernel_ctx *ctx, et_value *const *args, 
   b->small = image_of(b->transposed ? x : grad);
   b->large = image_of(b->transposed ? grad : x);
   b->taps = image_of(w);
-  if (b->transposed) {  // rows that output_padding added are beyond the reach of every tap
+  if (b->transposed) {  // no tap reaches the rows of output_padding
     for (size_t d = 0; d < 3; d++) {
       ET_CHECK(
           output_padding[d] == 0 || output_padding[d] < b->stride[d] ||
@@ -308,8 +309,8 @@ static ptrdiff_t plane_of(const et_tensor *t, size_t i) {
   return (ptrdiff_t)(i / channels) * t->strides[0] + (ptrdiff_t)(i % channels) * t->strides[1];
 }
 
-// A row of n outputs: each index adds its gradient where the maximum was found, in ascending order.
-// Steps are in elements; `in_rows` says that a plane of the result lies as its indices count.
+// A row of n outputs: each adds its gradient at the index of its maximum, in ascending order. Steps
+// are in elements; `in_rows`: a plane of the result is stored in the order of the indices.
 typedef struct unpool_row {
   char *out;
   const char *grad;
@@ -319,7 +320,7 @@ typedef struct unpool_row {
   bool in_rows;
 } unpool_row;
 
-// Checked again, since memory may overlap; then nothing is added.
+// Reads an index and checks it again, since memory may overlap; an invalid index adds nothing.
 static inline bool take_index(const unpool_row *r, int32_t x, int64_t *at) {
   *at = r->indices[x * r->index_step];
   return *at >= 0 && *at < r->size;
@@ -347,7 +348,7 @@ static void unpool_any(const unpool *u, const unpool_row *r, int32_t n) {
   }
 }
 
-// Items are planes.
+// Each item is a plane.
 static void unpool_planes(void *opaque, size_t begin, size_t end) {
   const unpool *const u = opaque;
   const size_t d = u->grad->rank - 2;
@@ -407,7 +408,7 @@ static et_status check_unpool(const et_kernel_ctx *ctx, const et_tensor *grad, c
   return ET_OK;
 }
 
-// The window's arguments are redundant: the indices say where each maximum was.
+// Gradient of max_pool2d. The window's arguments are not read: the indices determine each maximum.
 et_status op_max_pool2d_with_indices_backward_grad_input(et_kernel_ctx *ctx,
                                                          et_value *const *args) {
   et_tensor *grad, *x, *indices, *out;

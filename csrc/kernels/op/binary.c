@@ -58,7 +58,7 @@
 #define COMPLEX_SUFFIX c128
 #include "kernels/loops/complex.inc.h"
 
-// ---- the larger, the smaller
+// ---- maximum, minimum
 
 #define LOOP_NAME maximum
 #define LOOP_EXPR(a, b) (((a > b) | (a != a)) ? a : b)
@@ -106,7 +106,7 @@ static inline uint64_t signed_power(int64_t a, int64_t e) {
 #define LOOP_TYPES ET_TYPES_INT_BOOL
 #include "kernels/loops/binary.inc.h"
 
-// ---- logic, on operands made bool
+// ---- logic, on operands converted to bool
 
 #define LOOP_NAME logical_and
 #define LOOP_EXPR(a, b) (a & b)
@@ -123,7 +123,7 @@ static inline uint64_t signed_power(int64_t a, int64_t e) {
 #define LOOP_TYPES ET_TYPES_BOOL
 #include "kernels/loops/binary.inc.h"
 
-// ---- tables of the loops that come from several templates
+// ---- tables of loops from several templates
 
 #define INT_ROWS(name)                                                                \
   [ET_U8] = ETI_BUILT(ET_U8, name##_u8), [ET_I8] = ETI_BUILT(ET_I8, name##_i8),       \
@@ -184,7 +184,7 @@ static et_status read_alpha(const et_kernel_ctx *ctx, et_value *const *args, et_
   return ET_OK;
 }
 
-// Halves compute in f32, but ATen takes the factor as a half.
+// Halves compute in f32, but ATen rounds the factor to a half.
 static et_status set_alpha(const et_kernel_ctx *ctx, et_value *const *args, et_dtype compute,
                            eti_params *params, const eti_scalar *alpha) {
   eti_promotion p = ETI_PROMOTION_NONE;
@@ -233,8 +233,8 @@ static bool is_complex_tensor(const et_value *v) {
   return v != NULL && v->tag == ET_TENSOR && eti_is_complex((et_dtype)v->as.tensor->dtype);
 }
 
-// A factor of 1, nearly always, takes the plain loops, without parameters. Complex numbers are
-// multiplied by it all the same, as in ATen: that makes infinite parts NaN.
+// A factor of 1, the usual case, uses the plain loops without parameters. Complex numbers are
+// multiplied by it nevertheless, as in ATen: that makes infinite parts NaN.
 static const eti_elementwise *choose_add(et_value *const *args, eti_fill_params *fill) {
   const bool plain = alpha_is_one(args[2]) && args[2]->tag != ET_DOUBLE;
   const bool complex = is_complex_tensor(args[0]) || is_complex_tensor(args[1]);
@@ -324,7 +324,7 @@ static const eti_elementwise pow_op = {.rule = ETI_RULE_SAME,
                                        .micro = ETI_MICRO_BINARY(pow),
                                        .grain = ETI_GRAIN_MATH};
 
-// Exponents with a shorter way, the same as ATen's: exact squares matter to norms and variances.
+// Exponents with a special loop, the same as in ATen: exact squares matter to norms and variances.
 static const struct {
   double exponent;
   eti_elementwise op;
@@ -366,7 +366,7 @@ et_status op_pow_tensor_scalar_out(et_kernel_ctx *ctx, et_value *const *args) {
       self != NULL && self->tag == ET_TENSOR && eti_is_integral((et_dtype)self->as.tensor->dtype);
   ET_CHECK(!(integers && e != NULL && e->tag == ET_INT && e->as.i < 0), ctx->err,
            ET_INVALID_ARGUMENT, "integers to negative integer powers are not allowed");
-  if (e != NULL && e->tag == ET_BOOL) {  // truths have integer powers
+  if (e != NULL && e->tag == ET_BOOL) {  // bools have integer powers
     et_value number = {.tag = ET_INT, .as = {.i = e->as.b}};
     et_value *const with_number[] = {args[0], &number, args[2]};
     return eti_binary_run(ctx, with_number, &pow_op, 2, NULL);
@@ -378,6 +378,6 @@ et_status prepare_pow_tensor_scalar_out(et_prepare_ctx *ctx, et_value *const *ar
   const eti_elementwise *op = short_power(args);
   if (op != NULL) return eti_unary_prepare(ctx, args, op, 2, NULL);
   const et_value *e = args[1];
-  if (e == NULL || e->tag != ET_DOUBLE) return ET_OK;  // integer exponents are looked at in run
+  if (e == NULL || e->tag != ET_DOUBLE) return ET_OK;  // integer exponents are checked in run
   return eti_binary_prepare(ctx, args, &pow_op, 2, NULL);
 }

@@ -1,5 +1,5 @@
-// compare.c — the six comparisons, of a tensor with a tensor or a number. They compare in the
-// promoted type and give bool, which an output of any other type receives as 0 or 1.
+// compare.c — the six comparisons of a tensor with a tensor or a number. They compare in the
+// promoted type and give bool; an output of another type receives 0 or 1.
 #include "kernels/lib/elementwise.h"
 #include "kernels/kernel.h"
 #include "kernels/loops/loop.h"

@@ -1,10 +1,9 @@
-// concat.c — operators that join tensors: cat along a dimension, stack along a new one. Each part
-// is a strided copy into a window of the output, so layouts are free; element types are converted.
-// Relies on copy_op.h and promote.h.
+// concat.c — concatenation: cat along a dimension, stack along a new one. Each part is a strided
+// copy into a window of the output, so layouts are free; element types are converted. Relies on
+// copy_op.h and promote.h.
 #include "kernels/lib/copy_op.h"
 
-// The joined list of cat or stack: the output's shape and the dimension along which parts follow
-// one another.
+// The list of tensors of cat or stack: the output's shape and the dimension of concatenation.
 typedef struct joined {
   et_value *const *list;
   size_t n, dim;
@@ -16,7 +15,7 @@ static et_status joined_args(const et_kernel_ctx *ctx, et_value *const *args, jo
   eti_promotion types = ETI_PROMOTION_NONE;
   ET_TRY(eti_arg_tensors(ctx, args, 0, &j->list, &j->n));
   ET_TRY(eti_arg_tensor(ctx, args, 2, &j->out));
-  ET_CHECK(j->n > 0, ctx->err, ET_INVALID_ARGUMENT, "expected 1 tensor or more to join, got none");
+  ET_CHECK(j->n > 0, ctx->err, ET_INVALID_ARGUMENT, "expected 1 tensor or more, got none");
   for (size_t k = 0; k < j->n; k++) {
     const et_tensor *t = eti_list_tensor(j->list, k);
     ET_CHECK(t != NULL, ctx->err, ET_INVALID_PROGRAM,
@@ -30,7 +29,7 @@ static et_status joined_args(const et_kernel_ctx *ctx, et_value *const *args, jo
   return eti_check_cast(ctx, type, j->out);
 }
 
-// Torch's old rule: a 1-d tensor without elements joins with anything.
+// Torch's legacy rule: a 1-d tensor without elements can be concatenated with any shape.
 static bool is_skipped(const et_tensor *t) {
   return t->rank == 1 && t->sizes[0] == 0;
 }
@@ -73,8 +72,8 @@ static et_status cat_shape(const et_kernel_ctx *ctx, et_value *const *args, join
   return ET_OK;
 }
 
-// Plans tensor k into out from `start` on, and moves start behind it. The sizes are checked again
-// because a damaged file can list the output among the inputs, which resizing has then changed.
+// Plans tensor k into out from `start` on, and advances start. The sizes are checked again: a
+// damaged file can list the output among the inputs, and resizing has then changed it.
 static et_status cat_part(const et_kernel_ctx *ctx, const joined *j, size_t k, int64_t *start,
                           eti_copy_plan *plan) {
   const et_tensor *t = eti_list_tensor(j->list, k);

@@ -1,6 +1,6 @@
-// copy.c — operators that copy a whole tensor: as it is, into another element type, broadcast, or
-// several times over. Relies on copy_op.h and cast.h. The output's own dim order decides where an
-// element lands; the exporter already gave it the order of memory_format and dim_order arguments.
+// copy.c — operators that copy a whole tensor: unchanged, to another element type, broadcast, or
+// repeated. Relies on copy_op.h and cast.h. The output's own dim order determines the layout; the
+// exporter has set it from memory_format and dim_order arguments.
 #include "kernels/lib/copy_op.h"
 
 #include <string.h>
@@ -32,7 +32,7 @@ et_status prepare_to_copy_out(et_prepare_ctx *ctx, et_value *const *args) {
 
 // ---- copy: src, broadcast and converted, over self
 
-// The window on src that has the shape given: broadcast dimensions stand still.
+// The window on src with the given shape: broadcast dimensions have stride 0.
 static et_status broadcast_view(const et_kernel_ctx *ctx, const et_tensor *src,
                                 const eti_shape *shape, eti_window *view) {
   char found[ETI_SHAPE_TEXT], needed[ETI_SHAPE_TEXT];
@@ -81,7 +81,7 @@ et_status op_copy_(et_kernel_ctx *ctx, et_value *const *args) {
   eti_copy_plan plan;
   ET_TRY(eti_arg_tensor(ctx, args, 0, &self));
   ET_TRY(eti_arg_tensor(ctx, args, 1, &src));
-  // The state of a loop's step: planning would take longer than the move.
+  // Small copies, as of the state of a loop: planning would take longer than copying.
   const size_t bytes = (size_t)self->numel * et_dtype_bytes((et_dtype)self->dtype);
   if (bytes > 0 && bytes <= SMALL_COPY && self->dtype == src->dtype && eti_same_layout(self, src)) {
     memmove(self->data, src->data, bytes);
@@ -93,7 +93,7 @@ et_status op_copy_(et_kernel_ctx *ctx, et_value *const *args) {
   return ET_OK;
 }
 
-// ---- repeat: two axes for each dimension, the outer one standing still in self
+// ---- repeat: two axes for each dimension, the outer one with stride 0 in self
 
 static et_status plan_repeat(const et_kernel_ctx *ctx, et_value *const *args, et_tensor *out,
                              const et_tensor *self, eti_copy_plan *plan) {

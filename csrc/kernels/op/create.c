@@ -1,6 +1,6 @@
-// create.c — operators that make elements from numbers: full, zeros, ones, fill, arange,
+// create.c — operators that create elements from numbers: full, zeros, ones, fill, arange,
 // scalar_tensor, empty. An output's memory is dense in any dim order, so filling it is one linear
-// walk; arange writes the single dimension it has. Relies on the cast table for numbers as
+// walk; arange writes the only dimension it has. Relies on the cast table to store numbers as
 // elements.
 #include "kernels/kernel.h"
 #include "kernels/loops/cast_values.h"
@@ -96,13 +96,13 @@ et_status op_ones_out(et_kernel_ctx *ctx, et_value *const *args) {
   return fill_with(ctx, out, &one);
 }
 
-// Contents are left undefined, as ATen leaves them.
+// Leaves the contents undefined, as ATen does.
 et_status op_empty_out(et_kernel_ctx *ctx, et_value *const *args) {
   et_tensor *out = NULL;
   return sized_out(ctx, args, 2, &out);
 }
 
-// fill.Scalar and full_like: the shape of argument 0, the number in argument 1.
+// fill.Scalar and full_like: the shape of argument 0, filled with argument 1.
 static et_status fill_like(const et_kernel_ctx *ctx, et_value *const *args, size_t i_out) {
   et_tensor *self = NULL, *out = NULL;
   eti_scalar value;
@@ -164,7 +164,7 @@ static et_status arange_length(const et_kernel_ctx *ctx, const eti_scalar *start
            "arange: a step of %g leads away from the end, from %g to %g", step->d, start->d,
            end->d);
   if (!start->is_float && !end->is_float && !step->is_float) {
-    // Differences of i64 fit in u64 once the signs are known.
+    // Differences of i64 fit in u64 for known signs.
     const bool up = step->i > 0;
     const uint64_t span =
         up ? (uint64_t)end->i - (uint64_t)start->i : (uint64_t)start->i - (uint64_t)end->i;
@@ -205,7 +205,7 @@ static void arange_blocks(const arange_job *a, size_t begin, size_t end) {
     if (whole) {
       for (size_t j = 0; j < n; j++)
         block.i[j] = (int64_t)((uint64_t)a->first + (uint64_t)a->by * (uint64_t)(done + j));
-    } else {  // places are below 2^31
+    } else {  // positions are below 2^31
       for (size_t j = 0; j < n; j++) block.d[j] = a->start + a->step * (double)(int32_t)(done + j);
       for (size_t j = 0; j < n && a->dtype != ET_F64; j++) block.d[j] = (double)(float)block.d[j];
     }

@@ -1,7 +1,7 @@
-// dim_order.c — operators of the dim_order_ops namespace: copies whose output was planned in
-// another dim order or element type, and memory without values. The output tensor's own dim order
-// decides where an element lands; the dim_order argument repeats it, except where sizes of 1 leave
-// several orders for one layout, so it is not read. Relies on copy_op.h.
+// dim_order.c — operators of the dim_order_ops namespace: copies to another planned dim order or
+// element type, and memory without values. The output tensor's own dim order determines the layout.
+// The dim_order argument repeats it, except that sizes of 1 allow several orders for one layout, so
+// it is not read. Relies on copy_op.h.
 #include "kernels/lib/copy_op.h"
 
 et_status op_to_dim_order_copy_out(et_kernel_ctx *ctx, et_value *const *args) {

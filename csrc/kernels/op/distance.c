@@ -2,7 +2,7 @@
 // _pdist_forward (all pairs of one). Sixteen rows of b are interleaved in a tile, in pieces, and
 // every row of a is compared with them; each pair sums in order, so results do not depend on
 // threads. Sums are f64, but Euclidean distances of f32 and half types are summed in f32 by pieces
-// of 128, fused. The powers of an uncommon p are taken in the tensor's own precision. Relies on the
+// of 128, fused. Powers for other p are computed in the tensor's own precision. Relies on the
 // cast table and micro/rows/row_distance.h. NaN stays NaN.
 #include "kernels/kernel.h"
 #include "kernels/micro/rows/row_distance.h"
@@ -14,7 +14,7 @@
 #include <math.h>
 #include <string.h>
 
-// Entries of the tables that are called as such.
+// Entries of the tables that this file calls directly.
 ETI_USES(unary, sqrt)
 ETI_USES(binary, pow)
 
@@ -38,7 +38,7 @@ static eti_norm_kind kind_of(double p, bool is_f64) {
   return is_f64 ? ETI_NORM_POWER_F64 : ETI_NORM_POWER;
 }
 
-// The distance that follows from a sum of powers other than squares.
+// The distance from a sum of powers other than squares.
 static double distance_of(const distance *d, double sum) {
   switch (d->kind) {
     case ETI_NORM_POWER:
@@ -54,7 +54,7 @@ static const char *row_at(const et_tensor *t, ptrdiff_t element) {
   return (const char *)t->data + element * (ptrdiff_t)et_dtype_bytes((et_dtype)t->dtype);
 }
 
-// Elements from the start of the tensors to those of one batch.
+// Element offsets of one batch in each tensor.
 typedef struct offsets {
   ptrdiff_t a, b, out;
 } offsets;
@@ -84,7 +84,7 @@ static ptrdiff_t row_step(const et_tensor *t) {
   return t->strides[t->rank - 2];
 }
 
-// Elements [k, k + n) of rows [j0, j0 + n_j) of b, zeros beside them.
+// Fills a tile with elements [k, k + n) of rows [j0, j0 + n_j) of b, padded with zeros.
 static void fill_tile(const distance *d, const offsets *at, size_t j0, size_t n_j, size_t k,
                       size_t n, tile *t) {
   const et_dtype type = d->in_f32 ? ET_F32 : ET_F64;
@@ -98,7 +98,7 @@ static void fill_tile(const distance *d, const offsets *at, size_t j0, size_t n_
   }
 }
 
-// Elements [k, k + n) of row i of a in a type: where they lie, or in the buffer.
+// Reads elements [k, k + n) of row i of a in a type: in place, or in the buffer.
 static const void *row_of(const distance *d, const offsets *at, size_t i, size_t k, size_t n,
                           et_dtype type, void *buffer) {
   const char *const from =
@@ -109,13 +109,13 @@ static const void *row_of(const distance *d, const offsets *at, size_t i, size_t
   return buffer;
 }
 
-// A piece of one row, in the type that is computed in.
+// A piece of one row, in the type of computation.
 typedef union tile_row {
   float f[TILE_PIECE];
   double d[TILE_PIECE];
 } tile_row;
 
-// Partial sums for TILE_ROWS rows of a: in f64, or in f32 where there is one piece only.
+// Partial sums for TILE_ROWS rows of a: in f64, or in f32 if there is only one piece.
 typedef struct tile_sums {
   double d[TILE_ROWS][ETI_TILE];
   float f[TILE_ROWS][ETI_TILE];
@@ -125,7 +125,7 @@ static bool is_one_piece(const distance *d) {
   return d->in_f32 && d->n > 0 && d->n <= TILE_PIECE;
 }
 
-// Rows of a as a group of a micro-kernel takes them; past the last row, that one again.
+// A group of rows of a for a micro-kernel, padded with its last row.
 typedef struct group {
   const void *x[ETI_TILE_GROUP];
   tile_row rooms[ETI_TILE_GROUP];
@@ -147,7 +147,7 @@ static void fill_group(const distance *d, const offsets *at, size_t i, size_t n_
   }
 }
 
-// Squares are summed in f32 within a piece, where the result is no f64.
+// Adds squares in f32 within a piece, unless the result is f64.
 static void add_squares(const distance *d, const offsets *at, size_t i0, size_t n_i, size_t k,
                         size_t n, const tile *t, tile_sums *sums) {
   const eti_row_distance_micro *const micro = eti_row_distance_micro_get();
@@ -168,9 +168,10 @@ static void add_squares(const distance *d, const offsets *at, size_t i0, size_t 
   }
 }
 
-enum { POWERS = 128 };  // at a time, a multiple of ETI_TILE
+enum { POWERS = 128 };  // powers at a time, a multiple of ETI_TILE
 
-// sums[l] += |x[k] − tile[16·k + l]|^p, powers by the loops of pow in the tensor's own precision.
+// Adds powers: sums[l] += |x[k] − tile[16·k + l]|^p, by the loops of pow in the tensor's own
+// precision.
 static void add_powers(const distance *d, double sums[ETI_TILE], const double *x, const double *t,
                        size_t n) {
   float narrow[POWERS];
@@ -197,7 +198,7 @@ static void add_powers(const distance *d, double sums[ETI_TILE], const double *x
   }
 }
 
-// sums[i] ∘= rows [i0, i0 + n_i) of a against the tile's.
+// Adds rows [i0, i0 + n_i) of a, compared with the tile's, to the sums.
 static void add_tile(const distance *d, const offsets *at, size_t i0, size_t n_i, size_t k,
                      size_t n, const tile *t, tile_sums *sums) {
   const eti_row_distance_micro *const micro = eti_row_distance_micro_get();
@@ -216,7 +217,7 @@ static void add_tile(const distance *d, const offsets *at, size_t i0, size_t n_i
   }
 }
 
-// The distances of n sums: of squares in f32 where those were f32, as the result is then.
+// Computes distances from n sums; squares in f32 give f32 roots, as the result is f32.
 static void finish_f32(const distance *d, tile_sums *sums, size_t n) {
   float *const out = sums->f[0];
   void *const p[2] = {out, out};
@@ -235,7 +236,7 @@ static void finish_f64(const distance *d, double *sums, size_t n) {
   }
 }
 
-// A whole tile of distances that lie side by side in f32, as the sums do.
+// Stores a whole tile of adjacent f32 distances.
 static bool store_roots(const distance *d, const offsets *at, size_t i0, size_t n_i, size_t j0,
                         size_t n_j, const tile_sums *sums) {
   const ptrdiff_t *const steps = d->out->strides + (d->out->rank - 2u);
@@ -277,7 +278,7 @@ static void store_tile(const distance *d, const offsets *at, size_t i0, size_t n
   }
 }
 
-// Items are batch × tiles of b. A tile of short rows is filled once.
+// Each item is a tile of b in a batch. A tile of short rows is filled once.
 static void run_tiles(void *opaque, size_t begin, size_t end) {
   const distance *const d = opaque;
   const size_t n_a = (size_t)d->a->sizes[d->a->rank - 2], n_b = (size_t)d->b->sizes[d->b->rank - 2];
@@ -322,7 +323,7 @@ static eti_shape batch_of(const et_tensor *t) {
   return shape;
 }
 
-// A tensor's steps along each leading dimension of out.
+// Steps of a tensor along each leading dimension of out.
 static void take_steps(const et_tensor *t, size_t lead, ptrdiff_t steps[ET_MAX_RANK]) {
   const size_t own = t->rank - 2u;
   for (size_t k = 0; k < own; k++) steps[lead - own + k] = t->sizes[k] == 1 ? 0 : t->strides[k];
@@ -331,7 +332,7 @@ static void take_steps(const et_tensor *t, size_t lead, ptrdiff_t steps[ET_MAX_R
 et_status op_cdist_forward_out(et_kernel_ctx *ctx, et_value *const *args) {
   et_tensor *a, *b, *out;
   distance d = {.n = 0};
-  int64_t mode = 0;  // how to compute, which says nothing about the result
+  int64_t mode = 0;  // a hint for computing, without effect on the result
   bool has_mode;
   ET_TRY(eti_arg_tensor(ctx, args, 0, &a));
   ET_TRY(eti_arg_tensor(ctx, args, 1, &b));

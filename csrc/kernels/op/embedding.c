@@ -1,6 +1,6 @@
-// embedding.c — rows of a table chosen by indices. Moves bytes of any element type; every index is
-// checked. Relies on shape.h. A table or output that does not lie row by row is moved element
-// by element.
+// embedding.c — look-up of rows of a table by indices. Copies bytes of any element type; every
+// index is checked. Relies on shape.h. A table or output that is not stored in rows is copied
+// element by element.
 #include "kernels/kernel.h"
 #include "kernels/ops.h"
 
@@ -40,7 +40,7 @@ static void move_row(const embedding_run *r, size_t i, const char *row) {
     memmove(to + (ptrdiff_t)c * step, row + (ptrdiff_t)c * r->col_step, r->esize);
 }
 
-// The i-th index. Checked before; memory that overlaps the output may have changed since.
+// Index i. It was checked before, but memory that overlaps the output may have changed since.
 static inline size_t row_of(const embedding_run *r, size_t i) {
   const int64_t index = !r->plain_indices             ? index_at(r->indices, i)
                         : r->indices->dtype == ET_I64 ? ((const int64_t *)r->indices->data)[i]
@@ -48,7 +48,7 @@ static inline size_t row_of(const embedding_run *r, size_t i) {
   return (uint64_t)index < r->n_rows ? (size_t)index : 0;
 }
 
-// Whole rows of a few vectors' bytes, for which a call costs more than the copy.
+// Copies rows of a few vectors, for which a call costs more than the copy.
 static void embed_short_rows(const embedding_run *r, size_t begin, size_t end) {
   enum { VECTOR = 16 };
   const size_t bytes = r->width * r->esize;
@@ -79,7 +79,7 @@ static void embed_rows(void *ctx, size_t begin, size_t end) {
   }
 }
 
-// Whether all indices, which are dense, are inside, without a branch for each.
+// True if all indices, which are dense, are inside; tested without a branch for each.
 static bool all_inside(const et_tensor *indices, int64_t n_rows) {
   bool outside = false;
   if (indices->dtype == ET_I64) {

@@ -9,11 +9,11 @@
 
 #include <string.h>
 
-// The entry of the tables that is called as such.
+// The entry of the tables that this file calls directly.
 ETI_USES(rows, rows_sum_wide)
 
 enum { SUM, MEAN, MAX };
-enum { COLUMNS = 256, ROWS = 64 };  // computed at a time
+enum { COLUMNS = 256, ROWS = 64 };  // processed at a time
 
 typedef struct bags {
   const et_tensor *weight, *indices, *offsets, *scale;  // scale NULL: every row counts once
@@ -30,13 +30,13 @@ static int64_t offset_at(const bags *b, int64_t bag) {
   return eti_load_index(b->offsets, (ptrdiff_t)bag * b->offsets->strides[0]);
 }
 
-// Checked before; memory that overlaps an output may have changed since.
+// Start of a bag. It was checked before, but memory that overlaps an output may have changed since.
 static int64_t bag_begin(const bags *b, int64_t bag) {
   const int64_t at = bag < b->offsets->sizes[0] ? offset_at(b, bag) : b->n;
   return at < 0 ? 0 : at < b->n ? at : b->n;
 }
 
-// Whether all indices lie in the table, without a branch for each.
+// True if all indices are inside the table; tested without a branch for each.
 static bool all_inside(const bags *b) {
   const uint64_t size = (uint64_t)b->weight->sizes[0];
   const ptrdiff_t step = b->indices->strides[0];
@@ -51,7 +51,7 @@ static bool all_inside(const bags *b) {
   return !outside;
 }
 
-// Offsets never decrease and end inside; indices lie in the table.
+// Checks that offsets never decrease and end inside, and that indices are inside the table.
 static et_status check_bags(const et_kernel_ctx *ctx, const bags *b) {
   int64_t last = 0;
   for (int64_t i = 0; i < b->offsets->sizes[0]; i++) {
@@ -75,7 +75,7 @@ static et_status check_bags(const et_kernel_ctx *ctx, const bags *b) {
 typedef struct strip {
   int64_t column, width;
   double value[COLUMNS];
-  int64_t row[COLUMNS];  // of the maximum
+  int64_t row[COLUMNS];  // the row of the maximum
 } strip;
 
 static void add_row(const bags *b, strip *s, int64_t index, int64_t i, bool first) {
@@ -98,18 +98,18 @@ static void add_row(const bags *b, strip *s, int64_t index, int64_t i, bool firs
   }
 }
 
-// Whether rows of f32 are added as they lie.
+// True if rows of f32 can be added in place.
 static bool adds_rows(const bags *b) {
   return b->weight->dtype == ET_F32 && b->weight->strides[1] == 1 && b->mode != MAX &&
          b->scale == NULL;
 }
 
-// Whether index i counts. Checked before; memory that overlaps an output may have changed since.
+// True if index i counts. It was checked before, but overlapping memory may have changed since.
 static bool is_counted(const bags *b, int64_t index) {
   return index != b->padding && index >= 0 && index < b->weight->sizes[0];
 }
 
-// The rows of indices [from, to), a list of them at a time.
+// Adds the rows of indices [from, to), a list of them at a time.
 static int64_t sum_rows(const bags *b, strip *s, int64_t from, int64_t to) {
   const float *rows[ROWS], *const columns = (const float *)b->weight->data + s->column;
   const ptrdiff_t stride = b->weight->strides[0];
@@ -176,8 +176,8 @@ static void store_index(const et_tensor *t, ptrdiff_t at, int64_t value) {
   }
 }
 
-// Writes offset2bag, bag_size, and max_indices unless run_bag wrote it. The last offset may begin
-// no bag.
+// Writes offset2bag, bag_size, and max_indices unless run_bag wrote it. The last offset may have no
+// bag.
 static void describe_bag(const bags *b, int64_t bag) {
   const int64_t from = bag_begin(b, bag), to = bag < b->n_bags ? bag_begin(b, bag + 1) : from;
   int64_t count = 0;
@@ -191,7 +191,7 @@ static void describe_bag(const bags *b, int64_t bag) {
   if (b->mode != MAX && bag < b->rows->sizes[0]) store_index(b->rows, (ptrdiff_t)bag, count);
 }
 
-// Items are bags, and the last offset.
+// Each item is a bag, or the last offset.
 static void run_bags(void *opaque, size_t begin, size_t end) {
   const bags *const b = opaque;
   for (int64_t bag = (int64_t)begin; bag < (int64_t)end; bag++) {
@@ -251,7 +251,7 @@ static et_status read_outputs(const et_kernel_ctx *ctx, et_value *const *args, b
   const int32_t n_bags = (int32_t)b->n_bags, width = b->weight->sizes[1];
   const eti_shape result = {.rank = 2, .sizes = {n_bags, width}};
   const eti_shape list = {.rank = 1, .sizes = {n_bags}};
-  // Eager leaves it out when nothing needs it, so nothing was planned for it.
+  // Eager omits this output if nothing needs it; then nothing was planned for it.
   const eti_shape positions = {.rank = 1, .sizes = {outs[1]->capacity == 0 ? 0 : (int32_t)b->n}};
   const eti_shape counts = {.rank = 1, .sizes = {names_end ? b->offsets->sizes[0] : n_bags}};
   ET_TRY(eti_resize(ctx, outs[0], &result));

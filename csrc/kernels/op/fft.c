@@ -1,8 +1,8 @@
 // fft.c — discrete Fourier transforms along any dimensions: _fft_c2c, _fft_r2c, _fft_c2r.
-// One dimension after the other, lines of it in blocks; threads split the blocks, or a single long
-// line. Prepare claims the tables of dimensions whose size is known, which the first run fills, and
+// Dimensions are transformed in turn, their lines in blocks; threads split the blocks, or a single
+// long line. Prepare claims the tables of dimensions of known size, which the first run fills, and
 // scratch for blocks. Relies on fft_lines.h. Without scratch, short lines are transformed on the
-// stack, and longer ones refused.
+// stack, and longer ones are refused.
 #include "kernels/lib/fft_lines.h"
 #include "kernels/kernel.h"
 #include "kernels/lib/copy_op.h"
@@ -89,7 +89,7 @@ static et_status read_fft(const et_kernel_ctx *ctx, et_value *const *args, direc
              (long long)last / 2 + 1, (long long)last, f->lengths[f->n_axes - 1]);
     f->lengths[f->n_axes - 1] = (size_t)last;
   } else {
-    f->lengths[f->n_axes - 1] *= 2;  // no more than these
+    f->lengths[f->n_axes - 1] *= 2;  // the complex numbers of n real ones
   }
   double product = 1.0;
   for (size_t i = 0; i < f->n_axes; i++) product *= (double)f->lengths[i];
@@ -108,7 +108,7 @@ static eti_shape shape_of(const fft *f) {
 
 // ---- one dimension
 
-// Memory that holds elements at `strides`.
+// One side of a transform: memory with elements at `strides`.
 typedef struct side {
   char *data;
   size_t bytes;
@@ -133,7 +133,7 @@ typedef struct axis_run {
   double scale;
 } axis_run;
 
-// Whether each line starts one element after the one before.
+// True if each line starts one element after the one before.
 static bool is_side_by_side(const void *const *starts, size_t n, size_t bytes) {
   if (n < 2) return false;
   for (size_t l = 1; l < n; l++) {
@@ -176,7 +176,7 @@ static void run_block(const axis_run *r, size_t first, size_t n, void *work) {
   eti_fft_run(r->plan, &lines, work);
 }
 
-// Lines are taken in the order of memory, so that those of a block lie side by side where they can.
+// Orders lines as in memory, so that those of a block are side by side if possible.
 static void order_dims(axis_run *r) {
   for (size_t d = 0; d < r->lines.rank; d++) {
     size_t i = d;
@@ -186,7 +186,7 @@ static void order_dims(axis_run *r) {
   }
 }
 
-// Items are slots, each with work memory of its own and a share of the blocks.
+// Each item is a slot, with work memory of its own and a share of the blocks.
 static void run_slots(void *ctx, size_t begin, size_t end) {
   const axis_run *const r = ctx;
   const size_t n_blocks = (r->n_lines + r->lanes - 1) / r->lanes;
@@ -200,7 +200,8 @@ static void run_slots(void *ctx, size_t begin, size_t end) {
   }
 }
 
-// Sixteen, more of short lines, fewer of those that would leave the caches.
+// Number of lines in a block: sixteen, more for short lines, fewer for those that exceed the
+// caches.
 static size_t lanes_for(const eti_fft_plan *plan) {
   const size_t few = 16, near = NEAR_BYTES / plan->lane_bytes / few * few;
   const size_t n = near >= few ? near : BLOCK_BYTES / plan->lane_bytes;
@@ -234,7 +235,7 @@ static et_status run_axis(const et_kernel_ctx *ctx, const fft *f, size_t i, axis
   if (!(tables != NULL || take_bytes(&room, plan.table_bytes, &tables)) ||
       room.bytes < plan.lane_bytes)
     ET_CHECK(false, ctx->err, ET_OUT_OF_RESOURCES,
-             "fft: lines of %zu: expected %zu bytes of scratch, got %zu; prepare asks for them",
+             "fft: lines of %zu: expected %zu bytes of scratch, got %zu; prepare requests them",
              f->lengths[i], plan.table_bytes + plan.lane_bytes, ctx->scratch_bytes);
   if (known != NULL && known->is_filled) {
     plan.tables = tables;
@@ -272,8 +273,8 @@ static size_t n_lines_of(const eti_shape *shape, size_t axis) {
   return n;
 }
 
-// The first n dimensions of the argument, which are complex: the first of them takes numbers from
-// `from`, the others work in `to`.
+// Runs the first n dimensions of the argument, which are complex: the first one reads from `from`,
+// the others work in `to`.
 static et_status run_complex(const et_kernel_ctx *ctx, const fft *f, size_t n,
                              const eti_shape *shape, side from, side to, bool backward,
                              double scale, memory room) {
@@ -302,7 +303,7 @@ static et_status run_forward(const et_kernel_ctx *ctx, const fft *f, memory room
   return run_complex(ctx, f, last, &shape, r.out, r.out, false, f->scale, room);
 }
 
-// Complex dimensions leave their results in scratch, where the real one finds them.
+// Runs the backward transform: complex dimensions leave their results in scratch for the real one.
 static et_status run_back(const et_kernel_ctx *ctx, const fft *f, memory room) {
   const size_t last = f->n_axes - 1;
   const eti_shape shape = eti_shape_of(f->in);
@@ -315,7 +316,7 @@ static et_status run_back(const et_kernel_ctx *ctx, const fft *f, memory room) {
       between.strides[d] = (ptrdiff_t)numel;
     ET_CHECK(
         take_bytes(&room, numel * from.bytes, &data), ctx->err, ET_OUT_OF_RESOURCES,
-        "fft: several dimensions: expected %zu bytes of scratch, got %zu; prepare asks for them",
+        "fft: several dimensions: expected %zu bytes of scratch, got %zu; prepare requests them",
         numel * from.bytes, ctx->scratch_bytes);
     between.data = data;
     ET_TRY(run_complex(ctx, f, last, &shape, from, between, true, 1.0, room));

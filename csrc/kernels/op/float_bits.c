@@ -23,8 +23,8 @@
 
 ETI_UNARY_OPERATOR(signbit_out, .rule = ETI_RULE_COMPARE, .loops = signbit_loops)
 
-// x = mantissa · 2^exponent with 1/2 ≤ |mantissa| < 1; zeros, infinities and NaN are their own
-// mantissas, with exponent 0. Denormal numbers are multiplied by 2^64 first.
+// Splits x = mantissa · 2^exponent with 1/2 ≤ |mantissa| < 1; zeros, infinities and NaN are their
+// own mantissas, with exponent 0. Denormal numbers are multiplied by 2^64 first.
 static inline bool has_exponent_f32(float x) {
   return x != 0.0f && (eti_f32_bits(x) & 0x7F800000u) != 0x7F800000u;
 }
@@ -67,7 +67,7 @@ static inline int32_t exponent_f64(double x) {
 #define LOOP_TYPES ET_TYPES_FLOAT
 #include "kernels/loops/unary.inc.h"
 
-// (self, mantissa, exponent). The mantissa is written last, because it may lie in self's memory.
+// (self, mantissa, exponent). The mantissa is written last, because it may be in self's memory.
 et_status op_frexp_tensor_out(et_kernel_ctx *ctx, et_value *const *args) {
   et_tensor *self, *mantissa, *exponent;
   ET_TRY(eti_arg_tensor(ctx, args, 0, &self));
@@ -96,8 +96,8 @@ et_status op_frexp_tensor_out(et_kernel_ctx *ctx, et_value *const *args) {
 static inline uint64_t abs_u64(int64_t x) {
   return x < 0 ? 0 - (uint64_t)x : (uint64_t)x;
 }
-// Euclid's algorithm with C's remainder, as ATen: the sign matters only for the smallest number,
-// the one whose magnitude its type does not have.
+// Greatest common divisor by Euclid's algorithm with C's remainder, as in ATen. The sign matters
+// only for the smallest number, whose magnitude its type cannot hold.
 static inline int64_t common_divisor(int64_t a, int64_t b) {
   while (a != 0) {
     const int64_t rest = a == -1 ? 0 : b % a;
@@ -121,7 +121,7 @@ static inline int64_t wrap_to(uint64_t x, size_t bytes) {
 #define LOOP_TYPES ET_TYPES_INT
 #include "kernels/loops/binary.inc.h"
 
-// C's arithmetic wraps at 32 bits for narrower types, which are cut off after their sign.
+// C's arithmetic wraps at 32 bits for narrower types, which are truncated after sign extension.
 #define LOOP_NAME lcm
 #define LOOP_EXPR(a, b)                                                                            \
   ((CTYPE)abs_u64(                                                                                 \

@@ -1,5 +1,5 @@
 // fused_elementwise.c — executorch_py::chain: element-wise steps on a tensor, block by block, so
-// that the results between them never leave the cache. An epilogue (epilogue.h) without an
+// that intermediate results never leave the cache. It is an epilogue (epilogue.h) without an
 // operator before it.
 #include "kernels/kernel.h"
 #include "kernels/lib/epilogue.h"

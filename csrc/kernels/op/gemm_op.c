@@ -1,5 +1,6 @@
-// gemm_op.c — see gemm_op.h. Describes each job to eti_gemm_run: operands in place, in panels that
-// were packed ahead, or packed on the way; how C begins (bias) and ends (alpha, beta, an epilogue).
+// gemm_op.c — see gemm_op.h. Describes each job to eti_gemm_run: operands in place, in prepacked
+// panels, or packed in the run; the initial value of C (bias), and its final step (alpha, beta, an
+// epilogue).
 #include "kernels/op/gemm_op.h"
 
 #include "kernels/kernel.h"
@@ -77,7 +78,7 @@ static void load_bias(const eti_gemm *g, void *tile, size_t step, size_t i, size
   }
 }
 
-// tile = alpha · tile + beta · bias for a row; bias is NULL when there is none.
+// Computes tile = alpha · tile + beta · bias for a row; bias is NULL if there is none.
 static void scale_row(const eti_gemm *g, const eti_gemm_op *p, void *tile, const void *bias,
                       size_t n) {
   switch (g->kernel->dtype) {
@@ -172,7 +173,7 @@ static void describe_views(const void *ctx, size_t i, eti_gemm *g) {
   g->b_view.data = job_data(p->b.data, i, &p->outer, p->b_outer, p->dtype);
 }
 
-// A finished block of C, which lies in place, row by row.
+// Applies the epilogue to a finished block of C in place, row by row.
 static void finish_epilogue(const eti_gemm *g, void *tile, size_t step, size_t i, size_t m,
                             size_t j, size_t n) {
   const eti_gemm_op *const p = g->ctx;
@@ -250,7 +251,7 @@ void eti_gemm_op_run(et_kernel_ctx *ctx, eti_gemm_op *p, eti_gemm_op_panels *pan
   }
 }
 
-// Claims room for the constant operand that is A or B of all jobs. *out stays NULL while measuring.
+// Claims room for a constant operand, A or B of all jobs. *out stays NULL while measuring.
 static et_status claim_panels(et_prepare_ctx *ctx, const eti_gemm_op *p, bool is_a, size_t height,
                               size_t *n_jobs, void **out) {
   const eti_gemm g = shape_of(p);

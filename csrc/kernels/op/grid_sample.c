@@ -1,7 +1,7 @@
-// grid_sample.c — images read at positions that a grid gives: grid_sampler_2d and grid_sampler_3d,
-// any layout. Positions are rounded as torch rounds them, to f32 unless the images are f64, since
-// nearest sampling depends on it; weighted sums of f32 are f32, others f64 and rounded once. Relies
-// on micro/sample/grid_sample_kernel.h.
+// grid_sample.c — sampling of images at the positions of a grid: grid_sampler_2d and
+// grid_sampler_3d, any layout. Positions are rounded as in torch, to f32 unless the images are f64,
+// since nearest sampling depends on it; weighted sums of f32 are f32, others f64 and rounded once.
+// Relies on micro/sample/grid_sample_kernel.h.
 #include "kernels/lib/element.h"
 #include "kernels/kernel.h"
 #include "kernels/micro/sample/grid_sample_kernel.h"
@@ -36,8 +36,8 @@ static eti_grid_sample_axis axis_of(const sampler *s, size_t d) {
                                 .volume = s->spatial == 3};
 }
 
-// n positions of one row, from element `from` of the grid on; `to` and `image` are the first
-// elements of the first channel. All channels share the positions.
+// Samples n positions of one row, from element `from` of the grid on; `to` and `image` are the
+// first elements of the first channel. All channels share the positions.
 static void sample_wide(const sampler *s, ptrdiff_t from, ptrdiff_t to, ptrdiff_t image, size_t n) {
   const et_tensor *x = s->x, *grid = s->grid, *out = s->out;
   const size_t last = s->spatial + 1;
@@ -89,7 +89,7 @@ static size_t blocks_of(const sampler *s) {
   return (s->width + ETI_GRID_SAMPLE_BLOCK - 1) / ETI_GRID_SAMPLE_BLOCK;
 }
 
-// Items are blocks of rows of positions: images × depth × rows of the grid × blocks of one.
+// Each item is a block of a row of positions: images × depth × rows of the grid × blocks of one.
 static void sample_blocks(void *opaque, size_t begin, size_t end) {
   const sampler *const s = opaque;
   const et_tensor *out = s->out, *grid = s->grid;
@@ -112,7 +112,7 @@ static void sample_blocks(void *opaque, size_t begin, size_t end) {
   }
 }
 
-// Rows of the grid that lie one after the other, and so do their results, are one row.
+// Rows of the grid that are contiguous, with contiguous results, become one row.
 static void measure_rows(sampler *s) {
   const size_t last = s->spatial + 1;
   const ptrdiff_t *const grid = s->grid->strides, *const out = s->out->strides;

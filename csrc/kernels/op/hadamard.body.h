@@ -4,7 +4,7 @@
 #define CAT_(a, b) a##_##b
 #define CAT(a, b) CAT_(a, b)
 
-// Sums and differences of neighbours, of pairs, of fours…
+// Sums and differences of neighbours, of pairs, of fours and so on.
 static void CAT(mix_width, SUFFIX)(T *x, size_t width) {
   for (size_t half = 1; half < width; half *= 2) {
     for (size_t i = 0; i < width; i += 2 * half) {

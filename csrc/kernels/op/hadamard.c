@@ -1,7 +1,7 @@
 // hadamard.c — the Hadamard transform of rows, an orthogonal mix of their elements by signed sums:
 // llama::fast_hadamard_transform. Rows have 2^k elements, or 28 times as many; the part of 2^k is
-// scaled to be orthonormal, that of 28 is not, which is the operator's definition. Rows of f32 and
-// f64 are mixed where they lie in the output, others on the stack in f32. Threads split rows.
+// scaled to be orthonormal, that of 28 is not, as the operator defines it. Rows of f32 and f64 are
+// mixed in place in the output, others on the stack in f32. Threads split rows.
 #include "kernels/kernel.h"
 #include "kernels/lib/copy_op.h"
 

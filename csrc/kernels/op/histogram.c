@@ -1,6 +1,6 @@
 // histogram.c — counting elements by value: histc and histogram (equal or given bins), bincount
-// (whole numbers). Bins are found in the arithmetic that eager torch uses, since another rounding
-// is another bin; weights add in f64 in logical order. Relies on element.h and cast.h.
+// (whole numbers). Bins are computed in the arithmetic of eager torch, since another rounding gives
+// another bin; weights add in f64 in logical order. Relies on element.h and cast.h.
 #include "kernels/lib/element.h"
 #include "kernels/kernel.h"
 #include "kernels/ops.h"
@@ -11,7 +11,7 @@
 // ---- finding bins
 
 enum {
-  PIECE = 256,          // elements that are cast at a time
+  PIECE = 256,          // elements cast at a time
   BINS_AT_ONCE = 512,   // counters on the stack
   MOST_COUNTED = 65536  // bins for which every thread gets counters of its own
 };
@@ -19,12 +19,12 @@ enum {
 typedef struct binning {
   int64_t n;
   double low, high;        // the outer edges, in the type of the elements
-  const et_tensor *edges;  // NULL: bins are where equal widths put them, whatever their edges
+  const et_tensor *edges;  // NULL: bins of equal widths
   bool is_wide;            // computed in f64; else in f32
   bool is_equal;           // edges are of equal widths, but for rounding
 } binning;
 
-// Ranges too wide for the arithmetic leave no number, which goes to the first bin; elements outside
+// Ranges too wide for the arithmetic give no number, which goes to the first bin; elements outside
 // get bin -1.
 #define EQUAL_BINS(name, type)                                                                  \
   static void name(const binning *b, const type *x, size_t n, int32_t *bin) {                   \
@@ -46,8 +46,8 @@ static double edge_at(const et_tensor *edges, int64_t i) {
   return eti_load_f64(edges, (ptrdiff_t)i);
 }
 
-// The bin whose left edge is the last one not above x; the last bin holds its right edge, too.
-// Edges that are not sorted, or change because memory overlaps, lead to some bin.
+// The bin with the last left edge that is not above x; the last bin includes its right edge. Edges
+// that are not sorted, or change because memory overlaps, give some bin.
 static int32_t bin_between(const binning *b, double x) {
   int64_t low = 0, n = b->n;  // the bin is one of n from low on
   while (n > 1) {
@@ -58,7 +58,7 @@ static int32_t bin_between(const binning *b, double x) {
   return (int32_t)low;
 }
 
-// The same from a bin near by.
+// The same, searched from a nearby bin.
 static int32_t bin_near(const binning *b, double x, int32_t bin) {
   while (bin > 0 && edge_at(b->edges, bin) > x) bin--;
   while (bin + 1 < b->n && edge_at(b->edges, bin + 1) <= x) bin++;
@@ -140,7 +140,7 @@ static void count_elements(const et_kernel_ctx *ctx, const binning *b, const et_
   }
 }
 
-// Asks for counters for every thread; without them bins are counted few at a time.
+// Requests counters for every thread; without them bins are counted few at a time.
 et_status eti_prepare_histogram(et_prepare_ctx *ctx, et_value *const *args) {
   const et_value *const bins = args[1];
   const int64_t n = bins->tag == ET_TENSOR ? (int64_t)bins->as.tensor->numel
@@ -155,7 +155,7 @@ et_status eti_prepare_histogram(et_prepare_ctx *ctx, et_value *const *args) {
 
 // ---- ranges and results
 
-// The range of the elements, where the caller gives none; an empty one grows by `margin`.
+// The range of the elements, if none is given; an empty one grows by `margin`.
 static et_status find_range(const et_kernel_ctx *ctx, const et_tensor *x, bool given, double margin,
                             double *low, double *high) {
   double v[PIECE];
@@ -271,7 +271,7 @@ static et_status read_histogram(const et_kernel_ctx *ctx, et_value *const *args,
   return ET_OK;
 }
 
-// Edges as torch.linspace makes them: from both ends to the middle, in the type of the elements.
+// Edges as in torch.linspace: from both ends to the middle, in the type of the elements.
 static void space_edges(const et_tensor *edges, double low, double high) {
   const int64_t n = edges->sizes[0];
   const bool wide = edges->dtype == ET_F64;
@@ -327,7 +327,7 @@ et_status op_histogram_bins_tensor_out(et_kernel_ctx *ctx, et_value *const *args
 
 // ---- bincount
 
-// A range of x as i64: where it lies, or in the buffer.
+// Reads a range of x as i64: in place, or in the buffer.
 static const int64_t *whole_numbers(const et_tensor *x, size_t first, size_t n, int64_t *buffer) {
   const char *const from = eti_element(x, (ptrdiff_t)first);
   if (x->dtype == ET_I64) return (const int64_t *)(const void *)from;
@@ -335,7 +335,7 @@ static const int64_t *whole_numbers(const et_tensor *x, size_t first, size_t n, 
   return buffer;
 }
 
-// The number of bins: at least `least`, and one for every element.
+// Number of bins: at least `least`, and enough for every element.
 static et_status count_range(const et_kernel_ctx *ctx, const et_tensor *x, int64_t least,
                              int64_t *size) {
   int64_t buffer[PIECE];

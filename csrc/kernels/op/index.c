@@ -1,4 +1,4 @@
-// index.c — indexing by tensors: index, index_put, index_select. Work goes in chunks of index
+// index.c — indexing by tensors: index, index_put, index_select. Work is split into chunks of index
 // tuples: the addresses of a chunk are computed and checked first, then elements move, row by row
 // of the dimensions not indexed. Threads share tuples. Relies on index.h for lists of index
 // tensors, copy_op.h for windows and plans, accumulate.h for sums.
@@ -35,7 +35,7 @@ static inline void move_rows_of(const chunk *c, size_t begin, size_t end, ptrdif
   }
 }
 
-// Every tuple's row is one element, repeated.
+// Fills rows that repeat one element per tuple.
 static void fill_rows(const chunk *c, size_t begin, size_t end, ptrdiff_t dst, ptrdiff_t src) {
   for (size_t t = begin; t < end; t++) {
     char value[16], *to = c->dst + dst + c->dst_at[t];
@@ -156,7 +156,7 @@ typedef struct tuple_run {
   size_t grain;  // tuples of a chunk that a thread should get
 } tuple_run;
 
-// Moves those of tuples [begin, end) that write from byte `low` on and before `high`.
+// Moves the tuples of [begin, end) that write from byte `low` on and before `high`.
 static et_status run_tuples(const et_kernel_ctx *ctx, const tuple_run *r, eti_indexing *x,
                             size_t begin, size_t end, ptrdiff_t low, ptrdiff_t high) {
   eti_index_walk w;
@@ -189,8 +189,8 @@ static et_status run_tuples(const et_kernel_ctx *ctx, const tuple_run *r, eti_in
   return ET_OK;
 }
 
-// Threads share tuples by target: ranges of tuples when all targets differ, else the tuples that
-// write to one part of the tensor, so that those of one place keep their order.
+// Threads share tuples by target: ranges of tuples if all targets differ, else the tuples that
+// write to one part of the tensor, so that those of one target keep their order.
 enum { MOST_SHARES = 16, SHARE_TUPLES = 4 * CHUNK };
 
 typedef struct tuple_shares {
@@ -231,7 +231,7 @@ static et_status run_indexing(const et_kernel_ctx *ctx, eti_indexing *x, directi
   for (size_t i = 0; i < r.c.n_outer; i++) per_tuple *= rest.axis[i].n;
   r.grain = per_tuple < GRAIN_BYTES ? GRAIN_BYTES / per_tuple : 1;
   tuple_shares s = {.ctx = {.err = NULL}, .run = &r, .x = x, .extent = (size_t)r.bytes};
-  bool has_mask = false;  // which would be walked from its beginning
+  bool has_mask = false;  // masks are walked from their beginning
   for (size_t i = 0; i < x->n_sources; i++) {
     const size_t d = x->sources[i].dim;
     has_mask |= x->sources[i].is_mask;
@@ -246,7 +246,7 @@ static et_status run_indexing(const et_kernel_ctx *ctx, eti_indexing *x, directi
     et_parallel_for(ctx->pool, run_shares, &s, s.n, 1);
     size_t i = 0;
     while (i < s.n && s.status[i] == ET_OK) i++;
-    if (i == s.n) return ET_OK;  // else once more, for the message
+    if (i == s.n) return ET_OK;  // else run again for the message
   }
   return run_tuples(ctx, &r, x, 0, x->n_tuples, 0, PTRDIFF_MAX);
 }
@@ -278,7 +278,7 @@ et_status op_index_tensor_out(et_kernel_ctx *ctx, et_value *const *args) {
   return run_indexing(ctx, &x, TAKE, self->data, out->data, &to, (et_dtype)out->dtype, NULL);
 }
 
-// The window on values that has the result's shape: broadcast dimensions stand still.
+// The window on values with the result's shape: broadcast dimensions have stride 0.
 static et_status spread_values(const et_kernel_ctx *ctx, const et_tensor *values,
                                const eti_shape *result, eti_window *view) {
   char found[ETI_SHAPE_TEXT], needed[ETI_SHAPE_TEXT];
@@ -315,7 +315,7 @@ static et_status put_values(const et_kernel_ctx *ctx, et_value *const *args, con
   const eti_window source_view = eti_window_of(self);
   ET_TRY(eti_resize(ctx, out, &source_view.shape));
   if (is_masked(&x) && values->numel == 1 && add == NULL) {
-    // Writes one value wherever a mask is true: a choice, element by element.
+    // Writing one value wherever a mask is true is an elementwise choice.
     et_tensor *operands[4] = {out, (et_tensor *)(uintptr_t)x.sources[0].t, values,
                               (et_tensor *)(uintptr_t)self};
     const eti_map map = {.loop = eti_where_loop((et_dtype)out->dtype),

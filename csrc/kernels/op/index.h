@@ -1,21 +1,21 @@
-// index.h — a list of index tensors and masks, read once, and the walk over the tuples of indices
-// that they stand for. Internal to op/index*.c. Relies on iter.h.
+// index.h — a list of index tensors and masks, read once, and the walk over its tuples of indices.
+// Internal to op/index*.c. Relies on iter.h.
 #ifndef ET_OP_INDEX_H
 #define ET_OP_INDEX_H
 
 #include "kernels/lib/iter.h"
 
 // One index tensor. A mask is walked over its true elements in logical order; its coordinates and
-// strides stand in `eti_indexing` beside the dimensions it covers.
+// strides are in `eti_indexing` beside the dimensions it covers.
 typedef struct eti_index_source {
   const et_tensor *t;
   size_t number;       // position in the list, for messages
   size_t dim, n_dims;  // dimensions of self that it indexes
-  // Over the index shape; of a mask, over the count of true elements.
+  // Strides over the index shape; of a mask, over the count of true elements.
   ptrdiff_t strides[ET_MAX_RANK];
   bool is_mask, started;
   size_t numel, n_true;
-  size_t position, k;  // the walk stands at this element, the k-th true one
+  size_t position, k;  // current element of the walk, the k-th true one
   ptrdiff_t at_mask, at_self;
 } eti_index_source;
 
@@ -34,12 +34,13 @@ typedef struct eti_indexing {
   eti_shape result;
 } eti_indexing;
 
-// Reads the whole list in argument 1, an entry for each of self's dimensions in turn; None leaves
-// one as it is.
+// Reads the whole list in argument 1, with an entry for each of self's dimensions in turn; None
+// leaves a dimension unindexed.
 et_status eti_indexing_of_list(const et_kernel_ctx *ctx, et_value *const *args,
                                const et_tensor *self, eti_indexing *x);
 // The same in two steps, with x->self, x->wraps and an empty x->index set: tensor `number` of the
-// list indexes dimension `dim` and, being a mask, those after it; then the result's shape.
+// list indexes dimension `dim` and, if it is a mask, those after it; then the result's shape is
+// set.
 et_status eti_indexing_add(const et_kernel_ctx *ctx, eti_indexing *x, const et_tensor *t,
                            size_t number, size_t dim);
 et_status eti_indexing_shape(const et_kernel_ctx *ctx, eti_indexing *x);
@@ -50,10 +51,10 @@ typedef struct eti_index_walk {
   ptrdiff_t sources[ET_MAX_RANK];  // offset in each source
 } eti_index_walk;
 
-// Places the walk at a tuple; there must be some. `affine` has the result's shape.
+// Starts the walk at a tuple, which must exist. `affine` has the result's shape.
 void eti_index_begin(const eti_indexing *x, const eti_window *affine, size_t tuple,
                      eti_index_walk *w);
-// Byte offsets of the next n tuples in both tensors, all indices checked; `first` is the first
+// Byte offsets of the next n tuples in both tensors, with all indices checked; `first` is the first
 // tuple's number, for messages.
 et_status eti_index_addresses(const et_kernel_ctx *ctx, eti_indexing *x, eti_index_walk *w,
                               const eti_window *affine, ptrdiff_t bytes, size_t first, size_t n,

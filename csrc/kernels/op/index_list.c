@@ -1,7 +1,7 @@
 // index_list.c — the list of index tensors of index and index_put: the selected dimensions, the
-// result's shape, and the addresses that tuples of indices stand for, each index checked. Index
-// tensors are integers or masks; a mask stands for the positions of its true elements, found by
-// walking it, so no memory is needed. Relies on compact.h. Moves nothing.
+// result's shape, and the addresses of tuples of indices, with each index checked. Index tensors
+// are integers or masks. A mask selects the positions of its true elements, found by walking it, so
+// no memory is needed. Relies on compact.h. Moves nothing.
 #include "kernels/lib/args.h"
 #include "kernels/lib/compact.h"
 #include "kernels/op/index.h"
@@ -33,8 +33,8 @@ static void mask_rewind(eti_indexing *x, eti_index_source *s) {
   for (size_t d = s->dim; d < s->dim + s->n_dims; d++) x->mask_index[d] = 0;
 }
 
-// Moves to the k-th true element. False when there is none, which only memory that changes
-// meanwhile can cause.
+// Moves to the k-th true element. False if there is none, which happens only when the memory
+// changes meanwhile.
 static bool mask_seek(eti_indexing *x, eti_index_source *s, size_t k) {
   if (s->started && k < s->k) mask_rewind(x, s);
   if (s->started && k == s->k) return true;
@@ -68,7 +68,7 @@ static et_status mask_begin(const et_kernel_ctx *ctx, eti_indexing *x, eti_index
   return ET_OK;
 }
 
-// ---- Understanding the index list
+// ---- Reading the index list
 
 et_status eti_indexing_add(const et_kernel_ctx *ctx, eti_indexing *x, const et_tensor *t,
                            size_t number, size_t dim) {
@@ -111,8 +111,8 @@ static void spread_sources(eti_indexing *x) {
   }
 }
 
-// Result: the index dimensions stand where the indexed ones were when those are neighbours, else in
-// front.
+// Shape of the result: the index dimensions replace the indexed ones if these are neighbours, else
+// they come first.
 et_status eti_indexing_shape(const et_kernel_ctx *ctx, eti_indexing *x) {
   bool indexed[ET_MAX_RANK] = {false};
   bool adjacent = true;

@@ -15,7 +15,7 @@ typedef struct layer_run {
 
 static ptrdiff_t slab_offset(const eti_slab *s, size_t i) {
   ptrdiff_t offset = 0;
-  if (s->rank == 1)  // spares the divisions
+  if (s->rank == 1)  // avoids the divisions
     return (ptrdiff_t)i * s->strides[0] * (ptrdiff_t)et_dtype_bytes((et_dtype)s->dtype);
   for (size_t d = s->rank; d-- > 0;) {
     offset += (ptrdiff_t)(i % s->sizes[d]) * s->strides[d];
@@ -24,7 +24,7 @@ static ptrdiff_t slab_offset(const eti_slab *s, size_t i) {
   return offset * (ptrdiff_t)et_dtype_bytes((et_dtype)s->dtype);
 }
 
-// One row of several chunks, which are read again for every use.
+// Normalises one row of several chunks, which are read again for every use.
 static void long_row(const layer_run *r, const char *x, char *out, eti_norm_stats *s) {
   const eti_row_norm_micro *const micro = r->micro;
   _Alignas(64) char x_room[ETI_SLAB_CHUNK * 8], w_room[ETI_SLAB_CHUNK * 8 / 2],
@@ -58,13 +58,13 @@ static void long_rows(void *ctx, size_t begin, size_t end) {
   }
 }
 
-// Whether rows follow one another in memory.
+// True if rows follow one another in memory.
 static bool is_dense(const eti_slab *row, const eti_slab *rows) {
   return eti_slab_is_row(row) &&
          (rows->rank == 0 || (rows->rank == 1 && rows->strides[0] == (ptrdiff_t)row->numel));
 }
 
-// `count` of them as one slab.
+// Joins `count` rows to one slab.
 static eti_slab rows_of(const eti_slab *row, size_t count) {
   const size_t n = row->numel * count;
   return count == 1
@@ -74,8 +74,8 @@ static eti_slab rows_of(const eti_slab *row, size_t count) {
 
 enum { TOGETHER = 64 };  // rows that are cast at once, at most
 
-// Rows of one chunk: each is read, and the weights are read, once. Dense rows are cast together, as
-// many as fit the chunk.
+// Normalises rows of one chunk: each row, and the weights, are read once. Dense rows are cast
+// together, as many as fit the chunk.
 static void short_rows(void *ctx, size_t begin, size_t end) {
   const layer_run *const r = ctx;
   const eti_row_norm_micro *const micro = r->micro;

@@ -1,6 +1,6 @@
 // linalg_factor.c — orthogonal factors of matrices: QR, eigenvectors of symmetric matrices,
 // singular vectors. Every matrix of a batch is computed in f64 in work memory. Signs of Q and R are
-// LAPACK's; those of eigen- and singular vectors are free, as everywhere. Relies on
+// LAPACK's; those of eigenvectors and singular vectors are arbitrary. Relies on
 // micro/linalg/linalg.h and small_matrix.h.
 #include "kernels/lib/small_matrix.h"
 #include "kernels/micro/linalg/linalg.h"
@@ -103,8 +103,8 @@ typedef struct singular {
   eti_shape batch;
 } singular;
 
-// The columns of a tall matrix lie in rows of work memory, and so do its left vectors; wide ones
-// are their own transposes there, with left and right exchanged.
+// The columns of a tall matrix are rows of work memory, and so are its left vectors. A wide matrix
+// is its own transpose there, with left and right exchanged.
 static void run_svd(void *ctx, size_t i, double *work) {
   const singular *const d = ctx;
   const bool wide = d->m < d->n;

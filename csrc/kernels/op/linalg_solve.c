@@ -1,6 +1,6 @@
 // linalg_solve.c — systems of linear equations by elimination: inverses, solutions, determinants,
 // LU and Cholesky factors. Every matrix of a batch is computed in f64 in work memory. Singular
-// matrices are errors where check_errors says so, else a number in info. Relies on
+// matrices are errors if check_errors is true, else a number in info. Relies on
 // micro/linalg/linalg.h and small_matrix.h.
 #include "kernels/lib/small_matrix.h"
 #include "kernels/micro/linalg/linalg.h"
@@ -36,7 +36,7 @@ static et_status report_singular(const et_kernel_ctx *ctx, const char *op, bool 
   return ET_OK;
 }
 
-// The factors of matrix i, written to results that are there.
+// Writes the factors of matrix i to the results that exist.
 static void factor_matrix(const et_tensor *a, const eti_shape *batch, size_t i, bool exchanges,
                           elimination *e, const et_tensor *lu, const et_tensor *pivots,
                           const et_tensor *info) {
@@ -48,7 +48,7 @@ static void factor_matrix(const et_tensor *a, const eti_shape *batch, size_t i, 
   if (info != NULL) eti_number_store(info, batch, i, (double)e->singular);
 }
 
-// The outputs of operators that eliminate, for each matrix; those that an operator lacks are NULL.
+// Outputs of elimination for each matrix; an operator's absent outputs are NULL.
 typedef struct elimination_job {
   et_tensor *a, *lu, *pivots, *info;
   et_tensor *first, *log;  // inverse, or determinant and its logarithm, or L
@@ -95,7 +95,7 @@ et_status op_linalg_inv_ex_inverse(et_kernel_ctx *ctx, et_value *const *args) {
   return report_singular(ctx, "linalg.inv", checks, j.info, &j.batch);
 }
 
-// ATen's rule: b holds vectors when it is one, or when it is a's shape without its last dimension.
+// ATen's rule: b contains vectors if it is one, or if it has a's shape without the last dimension.
 static bool holds_vectors(const et_tensor *a, const et_tensor *b) {
   if (b->rank == 1) return true;
   if (b->rank + 1 != a->rank) return false;
@@ -368,7 +368,7 @@ static void find_root(void *ctx, size_t i, double *work) {
   eti_number_store(j->info, &j->batch, i, (double)order);
 }
 
-// (self, upper, check_errors, L, info). Only the triangle that is asked for is read.
+// (self, upper, check_errors, L, info). Only the requested triangle is read.
 et_status op_linalg_cholesky_ex_l(et_kernel_ctx *ctx, et_value *const *args) {
   et_tensor *a, *out, *info;
   bool upper, checks;

@@ -1,5 +1,5 @@
-// mask.c — operators that follow a mask, or elements other than zero: masked_select,
-// masked_scatter, nonzero. Relies on compact.h, and on iter3.h for places.
+// mask.c — operators driven by a mask, or by elements other than zero: masked_select,
+// masked_scatter, nonzero. Relies on compact.h, and on iter3.h for positions.
 #include "kernels/lib/element.h"
 #include "kernels/lib/iter3.h"
 #include "kernels/lib/compact.h"
@@ -12,7 +12,7 @@ static et_status mask_of(const et_kernel_ctx *ctx, et_value *const *args, et_ten
   return ET_OK;
 }
 
-// The elements that the mask selects, of the shape that self and mask broadcast to.
+// Counts the elements that the mask selects in the shape that self and mask broadcast to.
 static et_status count_masked(const et_kernel_ctx *ctx, const et_tensor *self,
                               const et_tensor *mask, eti_compact *m) {
   const eti_shape a = eti_shape_of(self), b = eti_shape_of(mask);
@@ -24,7 +24,7 @@ static et_status count_masked(const et_kernel_ctx *ctx, const et_tensor *self,
   return ET_OK;
 }
 
-// self broadcast to the shape.
+// The window on self that broadcasts it to the shape.
 static eti_window broadcast_window(const et_tensor *self, const eti_shape *shape) {
   eti_window view = {.shape = *shape};
   for (size_t d = 0; d < self->rank; d++)
@@ -91,16 +91,17 @@ static uint64_t nonzero_bits(et_dtype dtype) {
   }
 }
 
-// Threads count the hits of parts of the elements, in logical order, and then list them.
+// State of nonzero: threads count the hits of parts of the elements, in logical order, then list
+// them.
 typedef struct listing {
   const et_tensor *self, *out;
   eti_iter3 lanes;  // 2: self
   size_t bytes, n_parts;
   uint64_t bits;
-  size_t first[ETI_MASK_PARTS + 1];  // hits before each part, and all of them
+  size_t first[ETI_MASK_PARTS + 1];  // hits before each part; the last is their total
 } listing;
 
-// Elements [begin, end) of a line; their hits become rows k, k + 1 … of out, before `after`.
+// Lists elements [begin, end) of a line; their hits become rows k, k + 1 … of out, before `after`.
 static size_t list_line(const listing *l, const eti_iter3 *lanes, size_t begin, size_t end,
                         size_t k, size_t after) {
   const et_tensor *const out = l->out;
@@ -121,7 +122,7 @@ static size_t list_line(const listing *l, const eti_iter3 *lanes, size_t begin, 
   return k;
 }
 
-// Counts the hits of a part, or lists them once their places are known.
+// Counts the hits of a part, or lists them once their positions are known.
 static size_t walk_part(const listing *l, size_t part, bool lists) {
   eti_iter3 lanes = l->lanes;
   const size_t last = l->self->rank - 1u, size = (size_t)l->self->sizes[last];

@@ -1,6 +1,5 @@
-// matmul.c — the operators that are products of matrices: mm, bmm, baddbmm, addmm, linear. Each
-// reads its arguments into one description, which gemm_op.h runs and prepares. Layouts of all
-// tensors are free.
+// matmul.c — the matrix products mm, bmm, baddbmm, addmm, linear. Each operator reads its arguments
+// into one description, which gemm_op.h prepares and runs. Layouts of all tensors are free.
 #include "kernels/kernel.h"
 #include "kernels/op/gemm_op.h"
 #include "kernels/ops.h"
@@ -39,7 +38,7 @@ static et_status shapes_differ(const et_kernel_ctx *ctx, const char *op, const e
                  eti_shape_text(&sa, ta), eti_shape_text(&sb, tb));
 }
 
-// [M, K] · [K, N], or a batch of them when rank is 3. Views of inputs are taken before out is
+// Reads [M, K] · [K, N], or a batch of them when rank is 3. Views of inputs are made before out is
 // resized: out may be one of them.
 static et_status read_matrices(const et_kernel_ctx *ctx, et_tensor *a, et_tensor *b, et_tensor *out,
                                size_t rank, const char *op, eti_gemm_op *p) {
@@ -96,8 +95,8 @@ static et_status read_bmm(const et_kernel_ctx *ctx, et_value *const *args, eti_g
   return ET_OK;
 }
 
-// The summand of addmm and baddbmm, broadcast to C: a dimension that is absent or has size 1 is
-// repeated with step 0.
+// Reads the summand of addmm and baddbmm, broadcast to C: an absent dimension or one of size 1
+// repeats with step 0.
 static et_status read_summand(const et_kernel_ctx *ctx, const et_tensor *self, size_t rank,
                               const char *op, eti_gemm_op *p) {
   ET_CHECK(self->rank <= rank, ctx->err, ET_INVALID_ARGUMENT,
@@ -158,8 +157,8 @@ static et_status read_baddbmm(const et_kernel_ctx *ctx, et_value *const *args, e
   return read_add_product(ctx, args, 3, "baddbmm", p);
 }
 
-// Leading dimensions of linear: all in one when input and output lie row by row, else the last of
-// them makes the rows and the others number the jobs.
+// Splits the leading dimensions of linear: into one if input and output are stored in rows, else
+// the last one makes the rows and the others number the jobs.
 static void read_rows(const eti_gemm_view *x, const eti_shape *in, const ptrdiff_t *in_strides,
                       bool rows_adjacent, const et_tensor *out, eti_gemm_op *p) {
   const size_t rank = in->rank, lead = rank - 1;
@@ -350,7 +349,7 @@ typedef struct epilogue_state {
   eti_gemm_op_panels *panels;  // or NULL
 } epilogue_state;
 
-// The arguments without those of the epilogue, which follow the first n.
+// Separates the plain arguments from those of the epilogue, which follow the first n.
 static void plain_args(et_value *const *args, size_t n, et_value *plain[MAX_PLAIN_ARGS + 1]) {
   for (size_t i = 0; i < n; i++) plain[i] = args[i];
   plain[n] = args[n + ETI_EPILOGUE_ARGS];

@@ -1,7 +1,7 @@
-// mixed_mm.c — products of floats with a matrix of 8-bit integers that is widened on the way:
-// w = (q - zero_point) · scale, one scale for each row of the matrix or for each group of a row.
-// Relies on micro/gemm/gemm.h, which sees the widened values as they are packed; halves multiply in
-// f32 and round once. Zero points may be absent.
+// mixed_mm.c — products of floats with a matrix of 8-bit integers, dequantized during packing: w =
+// (q - zero_point) · scale, with one scale for each row of the matrix or for each group of a row.
+// Relies on micro/gemm/gemm.h, which packs the dequantized values; halves multiply in f32 and round
+// once. Zero points may be absent.
 #include "kernels/kernel.h"
 #include "kernels/micro/gemm/gemm.h"
 #include "kernels/ops.h"
@@ -24,7 +24,7 @@ static double number_at(const et_tensor *t, size_t i) {
   return x;
 }
 
-// Values of column j from k0 on, n of one group, as the kernel's type.
+// Reads n values of one group of column j, from k0 on, in the kernel's type.
 static void widen_column(const mixed *p, size_t j, size_t k0, size_t n, void *lane, size_t width) {
   const size_t at = j * p->n_numbers + k0 / p->group;
   const double scale = number_at(p->scales, at);

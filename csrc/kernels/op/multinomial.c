@@ -1,7 +1,7 @@
 // multinomial.c — indices drawn by weight, with replacement and without. Numbers come from the
-// call's stream (random_stream.h), so a draw is a function of its place. Takes no memory: sums of
-// parts of a row lead to the part where a sample lies, and samples without replacement are found
-// some at a time. Relies on micro/random/philox.h.
+// call's stream (random_stream.h), so a draw is a function of its position. Uses no memory: sums of
+// parts of a row lead to the part of a sample, and samples without replacement are found several at
+// a time. Relies on micro/random/philox.h.
 #include "kernels/kernel.h"
 #include "kernels/micro/rows/row_reduce.h"
 #include "kernels/lib/copy_op.h"
@@ -16,14 +16,14 @@ enum { BLOCK = ETI_PHILOX_BLOCK, PART = 64, PARTS = 512, ARRIVALS = 32 };
 typedef struct weights {
   const et_tensor *t;
   ptrdiff_t base, stride;
-  size_t n, n_possible;  // weights, and those above 0, counted where samples are distinct
+  size_t n, n_possible;  // weights; those above 0, counted if samples are distinct
   bool is_distinct;
-  size_t part;          // elements of a part: PART, or a multiple where parts were too many
+  size_t part;          // elements of a part: PART, or a multiple if parts were too many
   double sum;           // of all
   double until[PARTS];  // sums up to the end of each part
 } weights;
 
-// Weights [first, first + n) as doubles; n ≤ BLOCK.
+// Reads weights [first, first + n) as doubles; n ≤ BLOCK.
 static void load_weights(const weights *w, size_t first, size_t n, double *to) {
   const ptrdiff_t item = (ptrdiff_t)et_dtype_bytes((et_dtype)w->t->dtype);
   const char *from = (const char *)w->t->data + (w->base + (ptrdiff_t)first * w->stride) * item;
@@ -44,7 +44,7 @@ static et_status check_weights(const et_kernel_ctx *ctx, const double *p, size_t
   return ET_OK;
 }
 
-// Adds the sums of parts [first, first + n / part) of elements that are in p.
+// Adds up parts [first, first + n / part) of the elements in p.
 static void sum_parts(weights *w, const double *p, size_t first, size_t n) {
   const eti_row_reduce_micro *const m = eti_row_reduce_micro_get();
   double sums[BLOCK / PART] = {0.0};
@@ -58,7 +58,7 @@ static void sum_parts(weights *w, const double *p, size_t first, size_t n) {
   }
 }
 
-// Parts are of a multiple of PART elements, and blocks too.
+// Sizes of parts and blocks are multiples of PART elements.
 static et_status sum_weights(const et_kernel_ctx *ctx, weights *w) {
   double p[BLOCK];
   w->n_possible = 0;
@@ -80,8 +80,8 @@ static size_t pick_index(const weights *w, double unit) {
   const size_t n_parts = (w->n - 1) / w->part + 1;
   const double sum = w->until[n_parts - 1], target = unit * sum;
   size_t low = 0;
-  // The first part that ends beyond the target, or, where rounding took that to the sum, that ends
-  // there: it has a weight above 0.
+  // Finds the first part that ends beyond the target; if rounding made the target the whole sum,
+  // the part that ends there. Its weight is above 0.
   for (size_t high = n_parts - 1; low < high;) {
     const size_t middle = low + (high - low) / 2;
     if (w->until[middle] > target || w->until[middle] == sum) {
@@ -103,7 +103,7 @@ static size_t pick_index(const weights *w, double unit) {
       left -= p[j];
     }
   }
-  return last;  // rounding left a remainder
+  return last;  // rounding may leave a remainder
 }
 
 // ---- without
@@ -122,9 +122,9 @@ static void insert_arrival(arrival *all, size_t count, arrival one) {
   all[count] = one;
 }
 
-// Draws without replacement are the order in which independent exponential clocks ring, the one of
-// weight p at rate p. The clocks are functions of the stream, so nothing is remembered but the last
-// to ring: the next up to ARRIVALS after it are found in one pass.
+// Draws without replacement are in the order in which independent exponential clocks ring, with
+// rate p for weight p. The clocks are functions of the stream, so only the last one to ring is
+// remembered: the next clocks after it, up to ARRIVALS, are found in one pass.
 static size_t next_arrivals(const weights *w, const eti_philox_stream *s, uint64_t first,
                             arrival last, arrival *all) {
   const eti_philox_micro *const micro = eti_philox_micro_get();
@@ -154,7 +154,7 @@ static void draw_distinct(const weights *w, const eti_philox_stream *s, uint64_t
     const size_t count = next_arrivals(w, s, first, last, all);
     for (size_t i = 0; i < count && k < n_samples; i++, k++)
       out[(ptrdiff_t)k * stride] = (int64_t)all[i].j;
-    if (count == 0) return;  // not with as many weights above 0 as samples
+    if (count == 0) return;  // impossible with as many weights above 0 as samples
     last = all[count - 1];
   }
 }

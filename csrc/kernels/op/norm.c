@@ -1,7 +1,6 @@
 // norm.c — group and batch normalisation: one scale and shift per channel. Planes of channels are
-// slabs (norm_stats.h). Pixels of channels-last images have their own loops, and groups of these
-// are transposed to planes for their statistics. Relies on micro/rows/row_norm.h and
-// micro/transpose.h.
+// slabs (norm_stats.h). Channels-last pixels have their own loops, and their groups are transposed
+// to planes for statistics. Relies on micro/rows/row_norm.h and micro/transpose.h.
 #include "kernels/micro/transpose.h"
 #include "kernels/lib/norm_stats.h"
 #include "kernels/ops.h"
@@ -35,7 +34,7 @@ static double channel_scale(const channel_run *r, size_t c, double *mean, double
   return eti_norm_element(r->w, c, 1.0) / sqrt(eti_norm_element(r->var, c, 0.0) + r->eps);
 }
 
-// Images whose planes are whole: unit i is one channel of one image.
+// Normalises images by whole planes: unit i is one channel of one image.
 static void batch_planes(void *ctx, size_t begin, size_t end) {
   const channel_run *const r = ctx;
   for (size_t i = begin; i < end; i++) {
@@ -50,7 +49,7 @@ static void batch_planes(void *ctx, size_t begin, size_t end) {
 enum { BLOCK = 256 };
 
 // Parameters for channels-last pixels: those of up to BLOCK channels, repeated for each pixel of a
-// block where channels are fewer.
+// block if channels are fewer.
 typedef struct channel_block {
   _Alignas(64) char means[BLOCK * 8], scales[BLOCK * 8], shifts[BLOCK * 8];
   size_t channels, pixels;
@@ -72,7 +71,7 @@ static void load_block(const channel_run *r, size_t c, channel_block *b) {
   }
 }
 
-// Channels-last images, and rows of channels alone: unit i is a pixel; its channels lie in a row.
+// Normalises channels-last images, and rows of channels: unit i is a pixel with adjacent channels.
 static void batch_pixels(void *ctx, size_t begin, size_t end) {
   const channel_run *const r = ctx;
   channel_block b;
@@ -97,7 +96,7 @@ static void batch_pixels(void *ctx, size_t begin, size_t end) {
   }
 }
 
-// Whether the channels of every pixel lie in a row, one pixel after the other.
+// True if the channels of every pixel are adjacent, one pixel after the other.
 static bool is_pixels(const et_tensor *t, size_t area) {
   return (area == 1 && eti_is_contiguous(t)) || eti_is_channels_last(t);
 }
@@ -125,8 +124,8 @@ static void group_rows(void *ctx, size_t begin, size_t end) {
   }
 }
 
-// Channels-last images one by one: transposed to planes in the memory of their result, where the
-// statistics add up in the order that they have everywhere, then normalised from where they lie.
+// Channels-last images one by one: they are transposed to planes in the memory of their result, so
+// that statistics add up in the usual order, then normalised from the original.
 enum { MAX_GROUPS = 512 };
 
 typedef struct turned_run {
@@ -165,7 +164,7 @@ static bool is_apart(const et_tensor *a, const et_tensor *b) {
   return x < y ? y - x >= bytes : x - y >= bytes;
 }
 
-// False where images do not lie pixel by pixel, or the result is in the way.
+// False if images are not stored pixel by pixel, or the result overlaps.
 static bool run_turned_groups(const et_kernel_ctx *ctx, const channel_run *whole, size_t n_images,
                               size_t area) {
   const et_tensor *const x = whole->x, *const out = whole->out;
@@ -296,7 +295,7 @@ et_status op_native_batch_norm_legit_no_training_out(et_kernel_ctx *ctx, et_valu
   return run_batch_norm(ctx, &r);
 }
 
-// Statistics of the batch itself; they replace the running ones, which follow with the given
+// Computes statistics of the batch itself; they also update the running ones with the given
 // momentum.
 static void train_channels(const channel_run *r, double momentum, bool keep_running) {
   eti_slab all = {.dtype = r->x->dtype, .numel = 1};

@@ -1,7 +1,7 @@
 // pad.c — operators that enlarge a tensor at its edges, with a constant, a mirror image or the edge
-// itself, or crop it where a padding is negative. Every output element is written once: row by row
-// when input and output have the same order of dimensions in memory, else by strided copies of
-// windows, so layouts are free. Relies on copy_op.h. Moves bytes of any element type.
+// itself, or crop it for negative padding. Every output element is written once: row by row if
+// input and output have the same order of dimensions in memory, else by strided copies of windows,
+// so layouts are free. Relies on copy_op.h. Copies bytes of any element type.
 #include "kernels/lib/copy_op.h"
 
 #include <string.h>
@@ -58,7 +58,7 @@ typedef enum edge_rule { CONSTANT, REFLECT, REPLICATE } edge_rule;
 typedef struct row_axis {
   int64_t from, to;                  // sizes
   ptrdiff_t from_stride, to_stride;  // bytes
-  int64_t low;                       // how far the input is shifted in the output
+  int64_t low;                       // offset of the input in the output
 } row_axis;
 
 // Axes from the outermost to the innermost in memory; elements of the last lie side by side in both
@@ -72,7 +72,7 @@ typedef struct padded_rows {
   row_axis axis[ET_MAX_RANK];
 } padded_rows;
 
-// The input index that an output index shows; outside of 0 … size - 1 only for a constant.
+// The input index for an output index; outside of 0 … size - 1 only for a constant.
 static int64_t source_of(edge_rule rule, const row_axis *a, int64_t i) {
   const int64_t last = a->from - 1, at = i - a->low;
   if (rule == CONSTANT) return at;
@@ -80,8 +80,8 @@ static int64_t source_of(edge_rule rule, const row_axis *a, int64_t i) {
   return at < 0 ? -at : at > last ? 2 * last - at : at;
 }
 
-// Joins an axis that nothing pads with the next outer one, so that pixels with few channels still
-// make long rows.
+// Joins an unpadded axis with the next outer one, so that pixels with few channels still make long
+// rows.
 static void join_rows(padded_rows *p) {
   while (p->rank > 1) {
     row_axis *outer = &p->axis[p->rank - 2];
@@ -99,7 +99,7 @@ static void join_rows(padded_rows *p) {
   }
 }
 
-// False when rows of the output are not rows of the input.
+// Finds the rows; false if rows of the output are not rows of the input.
 static bool rows_of(const et_tensor *out, const et_tensor *self, const padding *pads,
                     padded_rows *p) {
   p->in = self->data;
@@ -135,7 +135,7 @@ static inline void fill_elements(char *to, const char *value, int64_t n, size_t 
   for (int64_t i = 0; i < n; i++) memcpy(to + i * (ptrdiff_t)bytes, value, bytes);
 }
 
-// Elements begin … end - 1 of a row, which lie outside of the input.
+// Fills elements begin … end - 1 of a row, which are outside of the input.
 static inline void pad_edge(const padded_rows *p, char *out, const char *in, int64_t begin,
                             int64_t end, size_t bytes, bool is_constant) {
   if (is_constant) {
@@ -266,8 +266,8 @@ et_status op_constant_pad_nd_out(et_kernel_ctx *ctx, et_value *const *args) {
 
 // ---- reflection and replication
 
-// A run of output indices of one dimension, and the input indices they come from: src, src + step,
-// …; step is 1, 0 or -1.
+// A run of output indices of one dimension, and their input indices: src, src + step, …; step is 1,
+// 0 or -1.
 typedef struct segment {
   int64_t dst, length, src, step;
 } segment;

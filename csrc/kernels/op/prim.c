@@ -1,6 +1,6 @@
 // prim.c — operators over numbers and shapes, for symbolic sizes and control flow, and the two that
-// move tensors without arithmetic (et_view, et_copy_index). The result goes to the last slot, with
-// no repetition. Integers wrap; a division by zero is an error where upstream's traps.
+// move tensors without arithmetic (et_view, et_copy_index). The result goes to the last slot,
+// without repetition. Integers wrap; division by zero is an error, while upstream traps.
 #include "kernels/kernel.h"
 #include "kernels/lib/copy_op.h"
 #include "kernels/ops.h"
@@ -42,8 +42,8 @@ static et_status read_arithmetic(const et_kernel_ctx *ctx, et_value *const *args
   return ET_OK;
 }
 
-// A slot that holds a tensor or list keeps it: instructions before this one were checked against
-// that kind.
+// Checks that a slot may receive a number. A tensor or list must stay: earlier checks of
+// instructions rely on that kind.
 static et_status writable_slot(const et_kernel_ctx *ctx, const et_value *slot) {
   ET_CHECK(
       slot->tag == ET_NONE || slot->tag == ET_INT || slot->tag == ET_DOUBLE || slot->tag == ET_BOOL,
@@ -136,8 +136,7 @@ et_status op_prim_floordiv(et_kernel_ctx *ctx, et_value *const *args) {
   return write_int(ctx, args[2], quotient - (a.i % b.i != 0 && (a.i < 0) != (b.i < 0)));
 }
 
-// Upstream: the .int overload truncates, unlike .Scalar. Kept, because exporters choose between
-// them.
+// Upstream's .int overload truncates, unlike .Scalar. Kept, because exporters choose between them.
 et_status op_prim_floordiv_int(et_kernel_ctx *ctx, et_value *const *args) {
   int64_t a = 0, b = 0;
   ET_TRY(read_int(ctx, args, 0, &a));
@@ -237,7 +236,7 @@ et_status op_prim_neg(et_kernel_ctx *ctx, et_value *const *args) {
   return write_double(ctx, args[1], -a.d);
 }
 
-// Doubles that a rounding operator made whole; one that no Int can hold is an error, as in Python.
+// Writes a rounded double as an Int; one that no Int can hold is an error, as in Python.
 static et_status write_whole(const et_kernel_ctx *ctx, et_value *slot, double value) {
   ET_CHECK(value >= -0x1p63 && value < 0x1p63, ctx->err, ET_INVALID_ARGUMENT,
            "%g does not fit an Int", value);
@@ -324,7 +323,7 @@ et_status op_sym_stride_int(et_kernel_ctx *ctx, et_value *const *args) {
   return write_int(ctx, args[2], t->strides[dim]);
 }
 
-// Tensors of a program begin at their memory's first element.
+// Storage offset is 0: tensors of a program begin at their memory's first element.
 et_status op_sym_storage_offset(et_kernel_ctx *ctx, et_value *const *args) {
   ET_CHECK(args[0]->tag == ET_TENSOR, ctx->err, ET_INVALID_TYPE, "argument 0: expected Tensor");
   return write_int(ctx, args[1], 0);
@@ -346,8 +345,8 @@ et_status op_local_scalar_dense(et_kernel_ctx *ctx, et_value *const *args) {
     eti_casts[dtype][ET_F64](&d, 0, t->data, 0, 1);
     return write_double(ctx, args[1], d);
   }
-  ET_CHECK(eti_is_integral(dtype), ctx->err, ET_INVALID_TYPE, "dtype %s has no value as a number",
-           et_dtype_name(dtype));
+  ET_CHECK(eti_is_integral(dtype), ctx->err, ET_INVALID_TYPE,
+           "expected a dtype that converts to a number, got %s", et_dtype_name(dtype));
   int64_t i;
   eti_casts[dtype][ET_I64](&i, 0, t->data, 0, 1);
   return dtype == ET_B8 ? write_bool(ctx, args[1], i != 0) : write_int(ctx, args[1], i);
@@ -363,7 +362,7 @@ et_status op_prim_et_view(et_kernel_ctx *ctx, et_value *const *args) {
   ET_TRY(eti_check_same_dtype(ctx, self, out, "view"));
   eti_shape shape = {0};
   ET_TRY(eti_arg_reshape(ctx, args, 1, self->numel, &shape));
-  // The memory is self's, so its capacity bounds every later resize of the view. Both change
+  // The view has self's memory, so self's capacity bounds every later resize of it. Both change
   // together or not at all.
   const size_t old_capacity = out->capacity;
   out->capacity = self->capacity;

@@ -1,6 +1,6 @@
-// random.c — operators that draw: rand, randn, randint, randperm, dropout in training. Each element
-// takes the number of its place in memory from the call's stream (random_stream.h). Relies on
-// micro/random/philox.h; multinomial is a file of its own.
+// random.c — operators that draw random numbers: rand, randn, randint, randperm, dropout in
+// training. Each element uses the number of its position in memory from the call's stream
+// (random_stream.h). Relies on micro/random/philox.h; multinomial.c has the other one.
 #include "kernels/lib/random_stream.h"
 
 #include "kernels/lib/element.h"
@@ -12,7 +12,7 @@
 
 enum { GRAIN = 8192, BLOCK = ETI_PHILOX_BLOCK };
 
-// In [0, n): the high half of bits × n, off the uniform by less than n / 2^64.
+// A number in [0, n): the high half of bits × n, uniform except for less than n / 2^64.
 static uint64_t random_below(uint64_t x, uint64_t n) {
   const uint64_t x0 = x & 0xFFFFFFFFu, x1 = x >> 32;
   const uint64_t n0 = n & 0xFFFFFFFFu, n1 = n >> 32;
@@ -120,8 +120,8 @@ et_status op_randn_like_out(et_kernel_ctx *ctx, et_value *const *args) {
   return draw_reals(ctx, args, 2, "randn_like", make_normal);
 }
 
-// Integers from a lower bound (0 where there is one bound only) up to and without an upper one:
-// arguments i_bound … of `n_bounds`.
+// Draws integers from a lower bound (0 if there is only one bound) up to, and without, an upper
+// one: arguments i_bound … of `n_bounds`.
 static et_status draw_integers(const et_kernel_ctx *ctx, et_value *const *args, size_t i_bound,
                                size_t n_bounds, size_t i_shape, size_t i_out) {
   int64_t low = 0, high = 0;
@@ -162,8 +162,8 @@ static inline __attribute__((always_inline)) void swap_elements(char *a, char *b
   memcpy(b, held, item);
 }
 
-// Fisher and Yates' shuffle: element i changes places with one of the first i + 1, chosen by number
-// i of the stream. A block of choices is made ahead, so that their elements can be prefetched.
+// Fisher and Yates' shuffle: element i is exchanged with one of the first i + 1, chosen by number i
+// of the stream. A block of choices is made ahead, so that their elements can be prefetched.
 static inline __attribute__((always_inline)) void shuffle_elements(const eti_philox_stream *s,
                                                                    char *data, size_t n,
                                                                    const size_t item) {
@@ -274,7 +274,7 @@ static void drop_range(void *opaque, size_t begin, size_t end) {
   }
 }
 
-// native_dropout(input, p, train?, *, out0, out1): without `train` given it trains, as in ATen.
+// native_dropout(input, p, train?, *, out0, out1): trains if `train` is absent, as in ATen.
 et_status op_native_dropout_out(et_kernel_ctx *ctx, et_value *const *args) {
   et_tensor *x;
   dropout d = {.p = 0.0};

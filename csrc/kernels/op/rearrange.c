@@ -1,6 +1,6 @@
-// rearrange.c — operators that move the elements of one tensor to other places: flip, roll, tril,
-// pixel_shuffle and pixel_unshuffle; and repeat_interleave, which gives indices. Each is a handful
-// of strided copies, so layouts are free. Relies on copy_op.h and element.h.
+// rearrange.c — operators that move the elements of one tensor to other positions: flip, roll,
+// tril, pixel_shuffle and pixel_unshuffle; and repeat_interleave, which gives indices. Each is a
+// few strided copies, so layouts are free. Relies on copy_op.h and element.h.
 #include "kernels/lib/element.h"
 #include "kernels/lib/copy_op.h"
 
@@ -34,7 +34,7 @@ static int64_t floor_mod(int64_t a, int64_t n) {
   return r < 0 ? r + n : r;
 }
 
-// Copies the pieces that a roll leaves whole: two for each rolled dimension, in all combinations.
+// Copies the contiguous pieces of a roll: two for each rolled dimension, in all combinations.
 static void roll_pieces(const et_kernel_ctx *ctx, const et_tensor *out, const void *src,
                         const eti_window *self, const int64_t *shift) {
   size_t rolled[ET_MAX_RANK], n = 0;
@@ -122,8 +122,8 @@ et_status op_tril_out(et_kernel_ctx *ctx, et_value *const *args) {
   return ET_OK;
 }
 
-// ---- pixel_shuffle: channels (c, i, j) become pixels (y·r + i, x·r + j); pixel_unshuffle goes
-// back
+// ---- pixel_shuffle: channels (c, i, j) become pixels (y·r + i, x·r + j); pixel_unshuffle is the
+// inverse
 
 typedef struct shuffle {
   size_t channel;  // dimension of channels; rows and columns follow
@@ -224,7 +224,7 @@ et_status prepare_pixel_unshuffle_out(et_prepare_ctx *ctx, et_value *const *args
   return eti_copy_op_prepare(ctx, args, 2, plan_pixel_unshuffle);
 }
 
-// ---- repeat_interleave: position i as often as repeats[i] says
+// ---- repeat_interleave: position i repeats repeats[i] times
 
 et_status op_repeat_interleave_tensor_out(et_kernel_ctx *ctx, et_value *const *args) {
   et_tensor *repeats = NULL, *out = NULL;

@@ -1,7 +1,7 @@
-// reduce.c — sums, means, products, extremes, variances and any, over some or all dimensions.
-// Sums of f32 are made of lanes within a row, by eights across rows, and of f64 beyond (see
+// reduce.c — sums, means, products, extremes, variances and any, over some or all dimensions. Sums
+// of f32 are added in lanes within a row, in groups of eight across rows, and in f64 beyond (see
 // micro/rows/row_reduce.h); integers add in i64 and wrap. NaN wins in extremes. An empty reduction
-// gives the operation's neutral element, and is an error where there is none.
+// gives the operation's neutral element, or an error if there is none.
 #include "kernels/kernel.h"
 #include "kernels/loops/loop.h"
 #include "kernels/micro/rows/row_reduce.h"
@@ -10,7 +10,7 @@
 
 #include <math.h>
 
-// ---- reducers, named by what they load
+// ---- reducers, named by the type they load
 
 #define MICRO(name, types)                                                                 \
   static void name##_rows(void *acc, const void *x, ptrdiff_t step, size_t n, size_t w,    \
@@ -57,7 +57,7 @@ REDUCER(min_i32, ET_I32, ET_I32, FROM_INT(INT32_MAX), min_i32)
 REDUCER(min_i64, ET_I64, ET_I64, FROM_INT(INT64_MAX), min_i64)
 REDUCER(any_b8, ET_B8, ET_B8, FROM_DOUBLE(0.0), any_b8)
 
-// The reducers of one operation. The type that the operation is done in selects one.
+// The reducers of one operation, selected by the type of computation.
 typedef struct family {
   const eti_reducer *f32, *f64, *i64;
   const eti_reducer *small[4];  // of u8, i8, i16 and i32 themselves, or NULL
@@ -72,8 +72,8 @@ static const family min_family = {
 static const eti_reducer *choose_reducer(const family *f, et_dtype in, et_dtype type) {
   if (in == type && type <= ET_I32 && f->small[type] != NULL) return f->small[type];
   if (eti_is_integral(type)) return f->i64;
-  // Integers of more than 24 bits do not survive f32, so they are summed in f64 whatever the result
-  // is.
+  // Integers of more than 24 bits are inexact in f32, so they are summed in f64 for every type of
+  // result.
   return type == ET_F64 || in == ET_F64 || in == ET_I32 || in == ET_I64 ? f->f64 : f->f32;
 }
 
@@ -185,7 +185,7 @@ static size_t reduced_numel(const et_tensor *in, uint32_t mask) {
 // ---- sum, mean, prod: the result is computed in the output's type (the file already applied
 // dtype=)
 
-// A complex tensor as one of reals, with the parts as one more innermost dimension.
+// A complex tensor as a real one, with the parts as one more innermost dimension.
 typedef struct parts {
   et_tensor t;
   int32_t sizes[ET_MAX_RANK + 1];
@@ -249,7 +249,7 @@ static et_status run_mean(et_kernel_ctx *ctx, const operands *o) {
   ET_CHECK(eti_is_float(type), ctx->err, ET_INVALID_ARGUMENT,
            "out: expected floating point for a mean, got %s", et_dtype_name(type));
   const size_t n = reduced_numel(o->in, o->mask);
-  // An empty mean is 0 / 0; dividing by the smallest number would hide it.
+  // An empty mean is 0 / 0, which is NaN; a divisor of 0 means no division.
   const eti_reducer *reducer = choose_reducer(&sum_family, (et_dtype)o->in->dtype, type);
   return reduce_into(ctx, o->in, o->out, o->mask, o->keepdim, reducer,
                      n == 0 ? (double)NAN : (double)n);
@@ -331,7 +331,7 @@ et_status op_min_unary_out(et_kernel_ctx *ctx, et_value *const *args) {
 
 // ---- any
 
-// Bytes are read as they are: the reducer tests them for 0.
+// Reads bytes directly: the reducer tests them for 0.
 static et_status any_into(et_kernel_ctx *ctx, const et_tensor *in, et_tensor *out, uint32_t mask,
                           bool keepdim) {
   et_tensor as_read = *in;

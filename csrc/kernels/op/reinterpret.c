@@ -11,7 +11,7 @@ static eti_window split_elements(const et_tensor *t, int32_t count) {
   return view;
 }
 
-// The window whose last dimension of n · count elements becomes two, n and count.
+// The window with its last dimension of n · count elements split into two, n and count.
 static eti_window split_last(const et_tensor *t, int32_t count) {
   eti_window view = eti_window_of(t);
   const size_t last = view.shape.rank - 1u;

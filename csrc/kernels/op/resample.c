@@ -1,8 +1,8 @@
-// resample.c — upsample_nearest2d and upsample_bilinear2d: images [N, C, H, W] to another height
-// and width, any layout and real type. Positions and weights follow torch's formulas in f32 (f64
-// for f64); each output row is computed from two input rows. Relies on the cast table, and for
-// images of bytes on resize_u8.h. Upstream: integers, bytes too, compute in f32 and are
-// truncated; here those do for which eager has no bilinear images.
+// resample.c — upsample_nearest2d and upsample_bilinear2d: resizing of images [N, C, H, W], any
+// layout and real type. Positions and weights follow torch's formulas in f32 (f64 for f64); each
+// output row is computed from two input rows. Relies on the cast table, and on resize_u8.h for u8
+// images. Upstream computes integers, u8 too, in f32 and truncates them; here this is done for
+// types that eager does not support.
 #include "kernels/lib/resize_u8.h"
 #include "kernels/kernel.h"
 #include "kernels/ops.h"
@@ -22,7 +22,7 @@ typedef struct resample {
 
 // ---- arguments
 
-// The output size: given, or ⌊input · factor⌋; the factors then also set the scale.
+// Reads the output size: given, or ⌊input · factor⌋; factors also set the scale.
 static et_status read_size(const et_kernel_ctx *ctx, et_value *const *args, size_t factors_at,
                            resample *r) {
   int64_t given[2] = {0};
@@ -113,7 +113,7 @@ static void gather_elements(char *out, ptrdiff_t out_step, const char *in, ptrdi
 #undef PICK
 }
 
-// Rows of one input row go together: the first is picked, the others copy it.
+// Outputs of one input row are grouped: the first row is computed, the others copy it.
 static void nearest_rows(void *ctx, size_t begin, size_t end) {
   const resample *const r = ctx;
   const size_t es = et_dtype_bytes((et_dtype)r->x->dtype), height = (size_t)r->size[0];
@@ -152,7 +152,7 @@ static char *pixel_at(const et_tensor *t, size_t image, int64_t y, int64_t x) {
   return (char *)t->data + at * (ptrdiff_t)et_dtype_bytes((et_dtype)t->dtype);
 }
 
-// Items are rows of pixels: images × height.
+// Each item is a row of pixels: images × height.
 static void nearest_pixels(void *ctx, size_t begin, size_t end) {
   const resample *const r = ctx;
   const size_t bytes = (size_t)r->x->sizes[1] * et_dtype_bytes((et_dtype)r->x->dtype);
@@ -181,8 +181,8 @@ typedef struct blend {
   double low_weight, high_weight;
 } blend;
 
-// The two input positions that make output o, and their weights. Rounded as torch rounds: to f32
-// unless the images are f64.
+// The two input positions of output o, and their weights. Rounded as in torch: to f32 unless the
+// images are f64.
 static blend blend_of(const resample *r, size_t d, int64_t o, bool wide) {
   double at;
   if (wide) {
@@ -216,7 +216,7 @@ static double load_element(const char *row, ptrdiff_t step, int64_t x, uint8_t d
   }
 }
 
-// n numbers between four others.
+// Interpolates n numbers between four others.
 #define BLEND(T)                                                                              \
   static void blend_##T(T *restrict to, const T *const corner[4], const blend *down,          \
                         const blend *across, size_t n) {                                      \
@@ -231,7 +231,7 @@ BLEND(float)
 BLEND(double)
 #undef BLEND
 
-enum { PART = 2048 };  // f32 of a row of pixels that are widened together
+enum { PART = 2048 };  // f32 elements of a row of pixels widened together
 
 // Widened parts of the two input rows, and outputs between them.
 typedef struct wide_parts {
@@ -255,7 +255,7 @@ static void corners_of(const pixel_row *p, size_t i, const char *corner[4]) {
   }
 }
 
-// Pixels of f32 or f64, where they lie.
+// Blends pixels of f32 or f64 in place.
 static void blend_direct(const pixel_row *p, size_t n, bool wide) {
   for (size_t i = 0; i < n; i++) {
     const char *corner[4];
@@ -273,8 +273,8 @@ static void blend_direct(const pixel_row *p, size_t n, bool wide) {
   }
 }
 
-// Pixels of another type: those of a part of the row are widened once, for all outputs that use
-// them. Channels go ROW at a time where pixels do not lie side by side, or have very many.
+// Blends pixels of another type: those of a part of the row are widened once, for all outputs that
+// use them. Channels are processed ROW at a time if pixels are not adjacent, or have very many.
 static void blend_widened(const pixel_row *p, size_t n, et_dtype dtype, wide_parts *parts) {
   const ptrdiff_t es = (ptrdiff_t)et_dtype_bytes(dtype), side = (ptrdiff_t)p->channels * es;
   const bool whole = p->in_step == side && p->out_step == side && p->channels <= PART / 2;
@@ -341,8 +341,8 @@ static void bilinear_pixels(void *ctx, size_t begin, size_t end) {
   }
 }
 
-// Both input rows of a row of outputs as f32, where they are of another type and fit: *from is the
-// first position that is there.
+// Widens both input rows of a row of outputs to f32, if they have another type and fit; *from is
+// the first position available.
 static bool widen_rows(const resample *r, const char *const in[2], const blend *across, size_t n,
                        float rows[2][2 * ROW], int64_t *from) {
   const et_dtype dtype = (et_dtype)r->x->dtype;

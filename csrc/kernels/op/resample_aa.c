@@ -1,5 +1,5 @@
-// resample_aa.c — _upsample_bilinear2d_aa: resizing with triangle filters as wide as the shrinking.
-// Any layout. Weighted sums are f64 and rounded once; resize_u8.h resizes images of bytes. Relies
+// resample_aa.c — _upsample_bilinear2d_aa: resizing with triangle filters that widen with the
+// scale. Any layout. Weighted sums are f64 and rounded once; resize_u8.h resizes u8 images. Relies
 // on element.h.
 #include "kernels/lib/resize_u8.h"
 #include "kernels/lib/element.h"
@@ -40,7 +40,7 @@ static double triangle_weight(const window *w, int64_t i) {
   return d < 1.0 ? 1.0 - d : 0.0;
 }
 
-// The input positions that make output o, and the sum of their weights.
+// The input positions of output o, and the sum of their weights.
 static window window_of(const filter *f, size_t d, int64_t o) {
   const double scale = f->scale[d], support = scale >= 1.0 ? scale : 1.0,
                size = (double)f->x->sizes[2 + d];
@@ -54,7 +54,7 @@ static window window_of(const filter *f, size_t d, int64_t o) {
 
 enum { BLOCK = 256 };  // outputs, and inputs, at a time
 
-// Row sums of inputs [first, first + n), weighed over the height.
+// Sums of inputs [first, first + n), weighted over the height.
 static void sum_rows(const filter *f, ptrdiff_t in, const window *wy, int64_t first, size_t n,
                      double *sums) {
   const ptrdiff_t step = f->x->strides[3] * (ptrdiff_t)et_dtype_bytes((et_dtype)f->x->dtype);
@@ -69,7 +69,7 @@ static void sum_rows(const filter *f, ptrdiff_t in, const window *wy, int64_t fi
   }
 }
 
-// Outputs [x0, x0 + n) of one row: the height first, then the width.
+// Computes outputs [x0, x0 + n) of one row: the height first, then the width.
 static void filter_block(const filter *f, ptrdiff_t in, const window *wy, const window *wx,
                          size_t n, double *values) {
   const int64_t end = wx[n - 1].from + wx[n - 1].n;
@@ -91,7 +91,7 @@ static void filter_block(const filter *f, ptrdiff_t in, const window *wy, const 
   }
 }
 
-// Items are rows of the result: planes × height.
+// Each item is a row of the result: planes × height.
 static void filter_rows(void *opaque, size_t begin, size_t end) {
   const filter *const f = opaque;
   const size_t height = (size_t)f->out->sizes[2], channels = (size_t)f->out->sizes[1];

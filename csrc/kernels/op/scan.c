@@ -1,7 +1,8 @@
-// scan.c — running sums, products, extremes and logarithms of sums along one dimension. Floating
-// point runs in f64 and rounds every partial result once; integers run in i64 and wrap. The
-// output's type is the type of the scan: elements are converted to it first, as ATen does with
-// dtype=. Extremes also give the position of the last element that was taken; NaN is taken always.
+// scan.c — cumulative sums, products, extremes and logsumexp along one dimension. Floating point
+// accumulates in f64 and rounds every partial result once; integers accumulate in i64 and wrap. The
+// output's type is the type of the scan: elements are converted to it first, as ATen does for
+// dtype=. Extremes also give the position of the last element that was a new extreme; a NaN always
+// is one.
 #include "kernels/kernel.h"
 #include "kernels/loops/loop.h"
 #include "kernels/micro/rows/row_reduce.h"
@@ -60,7 +61,7 @@ static void scan_integers(const scan_job *job, scan_value *x, size_t m, int64_t 
   *running = (int64_t)at;
 }
 
-// ---- lines of neighbours where they lie
+// ---- contiguous lines in place
 
 #define SCAN_SUFFIX f32
 #define SCAN_TYPE float
@@ -150,7 +151,8 @@ static void scan_columns(const scan_job *job, const eti_result_block *block) {
   const bool is_extreme = job->kind >= SCAN_MAX;
   for (size_t j = 0; j < block->n; j++) at[j] = start_of(job);
   if (is_extreme)
-    job->load(at, bytes, block->in, block->in_stride, block->n);  // the first is taken in any case
+    job->load(at, bytes, block->in, block->in_stride,
+              block->n);  // the first is an extreme in any case
   for (size_t i = 0; i < job->n; i++) {
     const char *const in = block->in + (ptrdiff_t)i * job->in_stride;
     job->load(x, bytes, in, block->in_stride, block->n);
@@ -188,7 +190,7 @@ static void scan_results(void *ctx, const eti_result_block *block) {
   const scan_job *job = ctx;
   const ptrdiff_t bytes = (ptrdiff_t)sizeof(scan_value);
   scan_value x[ETI_REDUCE_BLOCK];
-  // A logarithm costs more than the reads of a column that does not lie together.
+  // A logarithm costs more than reading a column that is not contiguous.
   if (block->n > 1 && (block->r->across || job->kind == SCAN_LOG_SUM_EXP)) {
     scan_columns(job, block);
     return;
@@ -218,8 +220,8 @@ static void scan_results(void *ctx, const eti_result_block *block) {
   }
 }
 
-// Scans argument 0 along the dimension in argument 1; outs[1] are the positions, if the kind has
-// any.
+// Scans argument 0 along the dimension in argument 1; outs[1] receives the positions, if the kind
+// has any.
 static et_status run_scan(const et_kernel_ctx *ctx, et_value *const *args, size_t i_out,
                           scan_kind kind) {
   et_tensor *in, *outs[2];

@@ -1,6 +1,6 @@
-// scatter.c — operators that follow one index element by element: gather, scatter, scatter_add.
-// Relies on iter3.h, and on accumulate.h for sums. Indices are checked one by one, before the
-// element they place.
+// scatter.c — operators that address elements by an index tensor: gather, scatter, scatter_add.
+// Relies on iter3.h, and on accumulate.h for sums. Each index is checked before its element is
+// written.
 #include "kernels/lib/accumulate.h"
 #include "kernels/lib/iter3.h"
 #include "kernels/lib/copy_op.h"
@@ -8,8 +8,8 @@
 
 typedef enum direction { GATHER, SCATTER } direction;
 
-// Elements between `plain` (walked along with the index) and `placed` (addressed by the index in
-// one dimension).
+// A copy or sum between `plain` (walked along with the index) and `placed` (addressed by the index
+// in one dimension).
 typedef struct placing {
   eti_iter3 l;  // 0 plain, 1 index, 2 placed without the indexed dimension
   const et_tensor *index;
@@ -22,7 +22,7 @@ typedef struct placing {
   eti_accumulate_fn add;
 } placing;
 
-// Stores or adds an element; the commonest sums need no call.
+// The operation on an element; the commonest sums need no call.
 typedef enum deed {
   STEP_GATHER,
   STEP_COPY,
@@ -130,8 +130,8 @@ static et_status place_rows(const et_kernel_ctx *ctx, placing *p) {
   return ET_OK;
 }
 
-// Threads share a dimension in which elements stay where they are, so that no two write to one
-// place and those of one place keep their order.
+// Threads share a dimension other than the indexed one, so that no two write to one target and
+// those of one target keep their order.
 enum { MOST_SHARES = 16, SHARE_GRAIN = 16384 };
 
 typedef struct shares {
@@ -168,13 +168,13 @@ static et_status place_all(const et_kernel_ctx *ctx, placing *p) {
   if (s.n < 2 || p->index->numel < SHARE_GRAIN) return place_rows(ctx, p);
   et_parallel_for(ctx->pool, place_shares, &s, s.n, 1);
   for (size_t i = 0; i < s.n; i++) {
-    if (s.status[i] != ET_OK) return place_rows(ctx, p);  // once more, for the message
+    if (s.status[i] != ET_OK) return place_rows(ctx, p);  // again, for the message
   }
   return ET_OK;
 }
 
-// Checks an index against the tensor it points into and fills all of the placing but `plain` and
-// the operation.
+// Checks an index against the tensor it addresses and fills all fields except `plain` and the
+// operation.
 static et_status placing_of(const et_kernel_ctx *ctx, et_value *const *args,
                             const et_tensor *placed, placing *p) {
   et_tensor *index = NULL;
@@ -221,8 +221,7 @@ et_status op_gather_out(et_kernel_ctx *ctx, et_value *const *args) {
   return place_all(ctx, &p);
 }
 
-// Copies self to out, then writes `values` (NULL: the one element at `value`) where the index
-// points.
+// Copies self to out, then writes `values` (NULL: the one element at `value`) at the index.
 static et_status run_scatter(const et_kernel_ctx *ctx, et_value *const *args, et_tensor *out,
                              const et_tensor *values, char *value, bool adds) {
   et_tensor *self = NULL;

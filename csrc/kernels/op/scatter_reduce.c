@@ -1,8 +1,8 @@
-// scatter_reduce.c — operators that combine elements where an index points: scatter_reduce (an
-// index for each element) and index_reduce (one for each slice), by sum, product, largest and
-// smallest. Elements combine one after the other, in f64 or i64, and round every time. Threads
-// share a dimension in which elements stay where they are. Means divide by counts, which need
-// memory: the exporter writes them as a sum and a division.
+// scatter_reduce.c — operators that combine elements at the targets of an index: scatter_reduce (an
+// index for each element) and index_reduce (one for each slice), by sum, product, maximum and
+// minimum. Elements combine one after the other, in f64 or i64, and round every time. Threads share
+// a dimension other than the indexed one. Means would need memory for counts: the exporter writes
+// them as a sum and a division.
 #include "kernels/lib/accumulate.h"
 #include "kernels/lib/copy_op.h"
 
@@ -36,7 +36,7 @@ static int64_t combine_integer(combining way, int64_t a, int64_t b) {
   return way == BY_MAX ? (a > b ? a : b) : (a < b ? a : b);
 }
 
-// Combines two numbers without a branch, which random ones would mispredict.
+// Selects one of two numbers without a branch, which random ones would mispredict.
 static inline float pick_f32(bool first, float a, float b) {
   uint32_t x, y;
   memcpy(&x, &a, sizeof x);
@@ -47,7 +47,7 @@ static inline float pick_f32(bool first, float a, float b) {
   return picked;
 }
 
-// Combines f32 directly: one operation on f32 done in f64, then rounded, gives the same bits.
+// Combines f32 directly: one f32 operation computed in f64, then rounded, gives the same bits.
 static inline float combine_two_f32(combining way, float a, float b) {
   switch (way) {
     case BY_SUM:
@@ -61,7 +61,7 @@ static inline float combine_two_f32(combining way, float a, float b) {
   }
 }
 
-// dst ∘= src, n times in order; strides in bytes.
+// Combines dst ∘= src, n times in order; strides in bytes.
 static inline void combine_each_f32(const combining way, char *dst, ptrdiff_t dst_step,
                                     const char *src, ptrdiff_t src_step, size_t n) {
   for (size_t i = 0; i < n; i++, dst += dst_step, src += src_step) {
@@ -121,7 +121,7 @@ static void combine_elements(const reducing *r, char *dst, ptrdiff_t dst_step, c
   }
 }
 
-// The neutral element, from which combining starts where self's own element does not count.
+// Sets the neutral element, the start of combining if self's own element does not count.
 static void set_identity(const reducing *r, char *element) {
   static const double ends[] = {[BY_SUM] = 0.0,
                                 [BY_PRODUCT] = 1.0,
@@ -174,7 +174,7 @@ typedef struct walk {
   size_t rank;           // of src and out, at least 1
   int64_t size;          // of out in dim
   bool index_is_shared;  // one index for each slice: index has one dimension, along dim
-  int32_t first[ET_MAX_RANK], shape[ET_MAX_RANK];  // of src: where it begins and ends
+  int32_t first[ET_MAX_RANK], shape[ET_MAX_RANK];  // range of src
 } walk;
 
 static ptrdiff_t stride_of(const et_tensor *t, size_t d) {
@@ -200,7 +200,7 @@ static inline et_status place_at(const et_kernel_ctx *ctx, const walk *w, ptrdif
   return ET_OK;
 }
 
-// A row of f32, each element with a place of its own; steps in elements.
+// A row of f32 with a target for each element; steps in elements.
 typedef struct lane_f32 {
   float *out;
   const float *src;
@@ -233,7 +233,7 @@ static et_status row_f32(const et_kernel_ctx *ctx, const walk *w, combining way,
   }
 }
 
-// The elements along the last dimension from `at` on.
+// Combines the elements along the last dimension from `at` on.
 static et_status walk_row(const et_kernel_ctx *ctx, const walk *w, const reducing *r,
                           visit_fn visit, const int32_t *at) {
   const size_t last = w->rank - 1, n = (size_t)(w->shape[last] - w->first[last]);
@@ -250,7 +250,7 @@ static et_status walk_row(const et_kernel_ctx *ctx, const walk *w, const reducin
   const char *const src = (const char *)w->src->data + src_at * r->bytes;
   char *const out = w->out->data;
   int64_t place;
-  if (w->index_is_shared && w->dim != last) {  // one place for the row
+  if (w->index_is_shared && w->dim != last) {  // one target for the row
     ET_TRY(place_at(ctx, w, at[w->dim] * stride_of(w->index, 0), &place));
     visit(r, out + (out_at + (ptrdiff_t)place * along) * r->bytes, out_step * r->bytes, src,
           src_step, n);
@@ -291,8 +291,8 @@ static et_status walk_all(const et_kernel_ctx *ctx, const walk *w, const reducin
   }
 }
 
-// Threads share a dimension other than w->dim, so that no two write to one place and the elements
-// of one place keep their order.
+// Threads share a dimension other than w->dim, so that no two write to one target and the elements
+// of one target keep their order.
 enum { MOST_SHARES = 16, SHARE_GRAIN = 16384 };
 
 typedef struct shares {
@@ -338,13 +338,13 @@ static et_status reduce_all(const et_kernel_ctx *ctx, const walk *w, const reduc
     et_parallel_for(ctx->pool, reduce_shares, &s, s.n, 1);
     size_t i = 0;
     while (i < s.n && s.status[i] == ET_OK) i++;
-    if (i == s.n) return ET_OK;  // else once more, for the message
+    if (i == s.n) return ET_OK;  // else again, for the message
   }
   s.ctx = *ctx;
   return reduce_share(&s, w);
 }
 
-// scatter: the index says how much of src counts. Otherwise all of src does.
+// Sets the range of src: in scatter the index limits it, otherwise it is all of src.
 static et_status walk_shape(const et_kernel_ctx *ctx, walk *w) {
   const et_tensor *index = w->index, *src = w->src, *out = w->out;
   const et_tensor *extent = w->index_is_shared ? src : index;

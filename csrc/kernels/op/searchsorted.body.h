@@ -6,14 +6,15 @@
 #define FN(name) CAT(name, SUFFIX)
 
 // One step of every search: the middle of its range, as in the search of one value. A branch would
-// be mispredicted half of the time. `ends` is whether some searches have nothing left.
+// be mispredicted half of the time. `ends`: some searches may have an empty range.
 static inline void FN(step)(const char *bounds, ptrdiff_t stride, const T *x, size_t n,
                             size_t *restrict low, size_t *restrict left, const bool is_right,
                             const bool ends) {
   for (size_t i = 0; i < n; i++) {
     const size_t half = left[i] / 2, rest = left[i] - half - 1;
     const size_t ended = ends ? left[i] == 0 : 0;
-    const size_t at = low[i] + half - (ended & (size_t)(low[i] > 0));  // low may be behind them all
+    const size_t at =
+        low[i] + half - (ended & (size_t)(low[i] > 0));  // low may be past all of them
     const T bound = *(const T *)(const void *)(bounds + (ptrdiff_t)at * stride);
     const size_t goes = ((size_t)(is_right ? bound > x[i] : bound >= x[i]) | ended) - 1;
     low[i] += (half + 1) & goes;
@@ -21,8 +22,8 @@ static inline void FN(step)(const char *bounds, ptrdiff_t stride, const T *x, si
   }
 }
 
-// After t steps a search has (n + 1) / 2^t - 1 boundaries left at least and n / 2^t at most, so
-// that only the last step finds searches at their end.
+// After t steps a search has at least (n + 1) / 2^t - 1 and at most n / 2^t boundaries left, so
+// only the last step has searches that have ended.
 static inline void FN(search_side)(const char *bounds, ptrdiff_t stride, size_t n_bounds,
                                    const T *x, size_t n, const bool is_right, int64_t *found) {
   size_t low[LANES], left[LANES];

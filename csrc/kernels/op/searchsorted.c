@@ -1,6 +1,6 @@
 // searchsorted.c — binary search of values in sorted boundaries: one row of boundaries for each row
 // of values, or one for all. Values compare in the promoted type of both operands, as ATen does;
-// NaN lies behind everything. Threads split the values. (bucketize is decomposed into operators
+// NaN is greater than everything. Threads split the values. (bucketize is decomposed into operators
 // that every runtime has.)
 #include "kernels/kernel.h"
 #include "kernels/ops.h"
@@ -12,14 +12,14 @@ typedef union number {
   int64_t i;
 } number;
 
-// Elements (or a number) that are read as numbers of the common type.
+// Reads elements (or a number) in the common type.
 typedef struct reader {
   const char *data;
   eti_cast_fn narrow, widen;  // to the common type, then to f64 or i64
   ptrdiff_t bytes, common_bytes;
 } reader;
 
-enum { LANES = 32 };  // searches that go on side by side
+enum { LANES = 32 };  // searches side by side
 
 // Searches n_bounds boundaries `stride` bytes apart for n ≤ LANES values of the same type.
 typedef void (*search_fn)(const char *bounds, ptrdiff_t stride, size_t n_bounds, const void *values,
@@ -41,7 +41,7 @@ typedef struct searching {
   size_t n;                                                       // boundaries in a row
   ptrdiff_t bounds_step, sorter_step;                             // in bytes
   bool is_float, is_right, is_shared;
-  search_fn direct;  // where boundaries have the common type and no sorter
+  search_fn direct;  // if boundaries have the common type and no sorter
   eti_iter it;       // operands: see `operands`
 } searching;
 
@@ -68,7 +68,7 @@ static et_status reader_init(const et_kernel_ctx *ctx, reader *r, const void *da
   return ET_OK;
 }
 
-// Whether boundary and value are in order: the search goes on behind the boundary if not.
+// True if boundary and value are in order; if not, the search goes on after the boundary.
 static bool is_in_order(const searching *s, number bound, number value) {
   if (s->is_float) return s->is_right ? bound.d > value.d : bound.d >= value.d;
   return s->is_right ? bound.i > value.i : bound.i >= value.i;
@@ -83,7 +83,7 @@ static int64_t search_value(const searching *s, const char *bounds, const char *
     if (s->sorter != NULL) {
       const void *const order = sorter + (ptrdiff_t)middle * s->sorter_step;
       const int64_t given = *(const int64_t *)order;
-      // Checked before; memory that overlaps the output may have changed since.
+      // It was checked before, but memory that overlaps the output may have changed since.
       at = (uint64_t)given < s->n ? (size_t)given : 0;
     }
     if (is_in_order(s, read_at(&s->bounds, bounds + (ptrdiff_t)at * s->bounds_step), value)) {
@@ -95,7 +95,7 @@ static int64_t search_value(const searching *s, const char *bounds, const char *
   return (int64_t)low;
 }
 
-// A row of values, which share their boundaries unless these have a stride.
+// Searches a row of values, which share their boundaries unless these have a stride.
 static void search_row(void *ctx, void *const p[], const ptrdiff_t strides[], size_t n) {
   const searching *const s = ctx;
   const size_t most = strides[BOUNDS] == 0 && s->direct != NULL ? LANES : 1;
@@ -154,7 +154,7 @@ static et_status check_sorter(const et_kernel_ctx *ctx, const searching *s) {
   return ET_OK;
 }
 
-// The rows of boundaries must go with the rows of values.
+// Checks that the rows of boundaries match the rows of values.
 static et_status check_rows(const et_kernel_ctx *ctx, const searching *s) {
   const et_tensor *b = s->bounds_tensor, *v = s->values_tensor;
   bool same = s->is_shared || (v != NULL && v->rank == b->rank);

@@ -1,6 +1,6 @@
 // select.c — operators that choose between operands: where, masked_fill, clamp with numbers or
-// tensors, hardtanh. where moves elements by size and needs no arithmetic type; clamp follows ATen
-// in that NaN stays and the upper bound wins.
+// tensors, hardtanh. where copies elements by size and needs no arithmetic type; clamp follows
+// ATen: NaN stays and the upper bound wins.
 #include "kernels/lib/elementwise.h"
 #include "kernels/kernel.h"
 #include "kernels/loops/cast_values.h"
@@ -115,7 +115,7 @@ et_status op_masked_fill_out(et_kernel_ctx *ctx, et_value *const *args) {
 static const eti_elementwise clamp_op = {
     .rule = ETI_RULE_SAME, .loops = clamp_loops, .micro = ETI_MICRO_UNARY(clamp)};
 
-// The least and greatest element of a type, which bound nothing.
+// The smallest and largest element of a type, which bound nothing.
 static eti_scalar no_bound(et_dtype compute, bool upper) {
   static const int64_t lows[] = {0, INT8_MIN, INT16_MIN, INT32_MIN, INT64_MIN};
   static const int64_t highs[] = {UINT8_MAX, INT8_MAX, INT16_MAX, INT32_MAX, INT64_MAX};
@@ -181,8 +181,8 @@ static et_status clamp_run(et_kernel_ctx *ctx, et_value *const *args, bool promo
   return eti_map_run(ctx, &job.map, job.operands, 2);
 }
 
-// A bound that an instruction computes is None here and looks absent, so only bounds that are there
-// can be prepared.
+// A bound that an instruction computes is None here and looks absent, so only existing bounds can
+// be prepared.
 static et_status clamp_prepare(et_prepare_ctx *ctx, et_value *const *args, bool promotes) {
   static const uint8_t arg[2] = {3, 0};
   for (size_t i = 1; i < 3; i++) {

@@ -1,9 +1,8 @@
-// slice_scatter.c — copies of a tensor in which one window is overwritten: select_scatter,
-// slice_scatter. Relies on copy_op.h for windows.
+// slice_scatter.c — copies of a tensor with one window overwritten: select_scatter, slice_scatter.
+// Relies on copy_op.h for windows.
 #include "kernels/lib/copy_op.h"
 
-// Checks src against the window on out that it replaces, copies self, then writes src, converting
-// it.
+// Checks src against the window on out, copies self, then writes src to the window, converted.
 static et_status replace_window(const et_kernel_ctx *ctx, const et_tensor *self,
                                 const eti_window *view, const et_tensor *src, const et_tensor *out,
                                 const eti_window *window) {

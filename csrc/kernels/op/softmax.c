@@ -1,11 +1,10 @@
-// softmax.c — softmax and log-softmax along one dimension.
-// Memory is seen as [outer, n, inner] around the dimension, in the order it lies in; an input that
-// lies differently, or has another type, is first copied into the output. Along contiguous rows f32
-// uses the row micro-kernels; across rows (inner > 1) blocks of columns advance together. The
-// halves compute in f32 and round once, f64 computes in f64. Relies on the f32 micro-kernels and
-// the cast table. NaN and infinities follow from the arithmetic, as in ATen. Terms of f32
-// below the smallest normal number are 0 (ATen keeps them, and pays for it): masks of -100 leave
-// many.
+// softmax.c — softmax and log-softmax along one dimension. Memory is viewed as [outer, n, inner]
+// around the dimension, in the order of the output; an input with another layout or type is first
+// copied into the output. Contiguous rows of f32 use the row micro-kernels; across rows (inner > 1)
+// blocks of columns advance together. The halves compute in f32 and round once, f64 computes in
+// f64. Relies on the f32 micro-kernels and the cast table. NaN and infinities follow from the
+// arithmetic, as in ATen. Terms of f32 below the smallest normal number are 0 (ATen keeps them,
+// which is slow): masks of -100 give many.
 #include "kernels/lib/elementwise.h"
 #include "kernels/kernel.h"
 #include "kernels/micro/rows/row_reduce.h"
@@ -16,7 +15,7 @@
 #include <math.h>
 #include <string.h>
 
-// Entries of the tables that are called as such.
+// Entries of the tables that this file calls directly.
 ETI_USES(unary, exp)
 ETI_USES(unary, log)
 ETI_USES(binary, sub)
@@ -28,7 +27,7 @@ ETI_USES(rows, row_max)
 ETI_USES(rows, row_sum)
 
 #define COLUMNS 256  // floats of one block; ten blocks are on the stack
-#define ROW 4096     // floats of a row that is on the stack
+#define ROW 4096     // floats of a row on the stack
 
 typedef struct softmax_job {
   const eti_eltwise *micro;
@@ -83,7 +82,8 @@ static void store_row(const softmax_job *job, char *to, const float *from, size_
   eti_casts[ET_F32][job->dtype](to, (ptrdiff_t)job->item, from, (ptrdiff_t)sizeof(float), w);
 }
 
-// Rows of w columns as floats, `*apart` floats apart: where they lie, or cast to room for eight.
+// Reads rows of w columns as floats, `*apart` floats apart: in place, or cast to a buffer for
+// eight.
 static const float *as_floats(const softmax_job *job, float *room, const char *data, size_t rows,
                               size_t w, ptrdiff_t *apart) {
   if (job->dtype == ET_F32) {
@@ -96,9 +96,9 @@ static const float *as_floats(const softmax_job *job, float *room, const char *d
   return room;
 }
 
-// One block of w columns, n rows of `inner` elements apart. The exponentials of f32 stay in the
-// output; the halves find them twice, and multiply with the sum's reciprocal, since they have not
-// the digits where that shows.
+// Computes one block of w columns, n rows `inner` elements apart. The exponentials of f32 stay in
+// the output. The halves compute them twice, and multiply by the sum's reciprocal, since they lack
+// the digits to show the difference.
 static void columns_f32(const softmax_job *job, char *out, const char *data, size_t w) {
   const eti_row_softmax_micro *const m = eti_row_softmax_micro_get();
   float room[8 * COLUMNS], high[COLUMNS], sum[COLUMNS];
@@ -129,7 +129,7 @@ static void columns_f32(const softmax_job *job, char *out, const char *data, siz
   }
 }
 
-// One contiguous row of a half type: as a row of f32 where it fits a buffer, else in pieces.
+// Computes one contiguous row of a half type: as a row of f32 if it fits a buffer, else in pieces.
 static void row_half(const softmax_job *job, char *out, const char *data) {
   const eti_eltwise *m = job->micro;
   if (job->n <= ROW) {
@@ -170,7 +170,7 @@ static void row_half(const softmax_job *job, char *out, const char *data) {
 
 // ---- f64, pieces of one row or blocks of columns
 
-// out = a ∘ b, or a ∘ one number.
+// Computes out = a ∘ b, or a ∘ one number.
 static void rowwise_f64(eti_loop loop, double *out, const double *a, const double *b, size_t w,
                         bool repeat) {
   const void *in[2] = {a, b};
@@ -208,7 +208,7 @@ static void row_f64(const softmax_job *job, double *out, const double *x) {
   rowwise_f64(m->binary_f64.sub, out, out, &sum, job->n, true);
 }
 
-// One block of w columns, n rows of `inner` elements apart.
+// Computes one block of w columns, n rows `inner` elements apart.
 static void columns_f64(const softmax_job *job, double *out, const double *data, size_t w) {
   const eti_eltwise *m = job->micro;
   const eti_row_reduce_micro *r = eti_row_reduce_micro_get();
@@ -233,7 +233,7 @@ static void columns_f64(const softmax_job *job, double *out, const double *data,
   }
 }
 
-// Items are blocks of columns: outer × ceil(inner / COLUMNS).
+// Each item is a block of columns: outer × ceil(inner / COLUMNS).
 static void run_blocks(void *opaque, size_t begin, size_t end) {
   const softmax_job *job = opaque;
   const size_t per_outer = (job->inner + COLUMNS - 1) / COLUMNS;

@@ -1,7 +1,7 @@
-// sort.c — sorting along one dimension. Elements compare by their keys (sort_key.h), ties by
-// position, so the result is the stable one whatever the algorithm: by digits of the key in scratch
-// that prepare asked for, else a heapsort in the outputs' own memory, with insertion for short
-// lanes. Relies on copy_op.h and sort_key.h.
+// sort.c — sorting along one dimension. Elements compare by their sort keys (sort_key.h), ties by
+// position, so the result is the stable one for every algorithm: radix sort in scratch from
+// prepare, else heapsort in the outputs' own memory, with insertion sort for short lines. Relies on
+// copy_op.h and sort_key.h.
 #include "kernels/lib/copy_op.h"
 #include "kernels/lib/sort_key.h"
 
@@ -9,7 +9,7 @@
 
 #define SHORT_LANE 16u
 
-// One lane: n elements of the input, and where the values go and, beside them, their positions.
+// One line: n elements of the input, and the outputs of their values and positions.
 typedef struct lane {
   const char *source;
   ptrdiff_t source_stride;  // bytes
@@ -82,7 +82,7 @@ static void sift_down(const lane *l, size_t root, size_t n) {
   store_item(l, root, &moved);
 }
 
-// In the lane itself: values must be there already, with their positions.
+// Sorts in place: values must already be in the line, with their positions.
 static void sort_in_place(const lane *l) {
   for (size_t i = 0; i < l->n; i++) *index_at(l, i) = (int64_t)i;
   if (l->n <= SHORT_LANE) {
@@ -100,7 +100,7 @@ static void sort_in_place(const lane *l) {
 
 // ---- with scratch
 
-// work: 2n numbers.
+// Sorts through scratch; work has 2n numbers.
 static void sort_through(const lane *l, uint64_t *work) {
   const uint64_t *const sorted =
       eti_sort_positions(l->dtype, l->source, l->source_stride, l->n, l->flip, work);
@@ -111,14 +111,14 @@ static void sort_through(const lane *l, uint64_t *work) {
   }
 }
 
-// ---- all lanes
+// ---- all lines
 
-enum { MAX_SCRATCH = 64 * 1024 * 1024 };  // bytes; longer lanes are sorted in place
+enum { MAX_SCRATCH = 64 * 1024 * 1024 };  // bytes; longer lines are sorted in place
 
 typedef struct sorting {
   eti_shape shape;  // rank ≥ 1
   size_t dim;
-  lane first;                                                         // the lane at the origin
+  lane first;                                                         // the line at the origin
   ptrdiff_t source_strides[ET_MAX_RANK], value_strides[ET_MAX_RANK];  // bytes
   ptrdiff_t index_strides[ET_MAX_RANK];                               // elements
   uint64_t *work;                                                     // per slot; NULL: in place
@@ -146,7 +146,7 @@ static void sort_range(void *ctx, size_t begin, size_t end) {
   }
 }
 
-// Slot i sorts every n_slots-th share of the lanes in its own part of the scratch.
+// Slot i sorts every n_slots-th part of the lines in its own part of the scratch.
 static void sort_slots(void *ctx, size_t begin, size_t end) {
   const sorting *s = ctx;
   for (size_t slot = begin; slot < end; slot++) {
@@ -242,7 +242,7 @@ et_status op_sort_values(et_kernel_ctx *ctx, et_value *const *args) {
 et_status prepare_sort_values(et_prepare_ctx *ctx, et_value *const *args) {
   return prepare_sort(ctx, args, 1);
 }
-// The sort is stable in any case, so `stable` (argument 1) is not read.
+// Sorts; always stable, so `stable` (argument 1) is not read.
 et_status op_sort_values_stable(et_kernel_ctx *ctx, et_value *const *args) {
   return sort_dim(ctx, args, 2);
 }

@@ -1,6 +1,6 @@
 // special.c — special functions of one or two numbers, element by element: the gamma, error and
 // Bessel families of micro/math/special.h, the usual ones in micro-kernels. f32 (and the halves
-// through it) computes in f64 and rounds once; f64 takes longer elementary functions.
+// through it) computes in f64 and rounds once; f64 uses longer elementary functions.
 #include "kernels/lib/elementwise.h"
 #include "kernels/kernel.h"
 #include "kernels/loops/loop.h"
@@ -36,7 +36,7 @@ ETI_UNARY_OPERATOR(special_log_ndtr_out, FLOAT(log_ndtr))
 ETI_UNARY_OPERATOR(special_ndtri_out, .rule = ETI_RULE_FLOAT, .loops = ndtri_loops,
                    .grain = ETI_GRAIN_MATH / 4)
 
-// ---- polygamma: (n, self, out), so that the frame, which reads the operand first, starts at self
+// ---- polygamma: (n, self, out); the frame reads the operand first, so it starts at self
 
 static const eti_elementwise polygamma_op = {
     .rule = ETI_RULE_FLOAT, .loops = polygamma_loops, .grain = ETI_GRAIN_MATH / 4};

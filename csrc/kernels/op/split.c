@@ -1,6 +1,6 @@
-// split.c — operators that cut their first argument into a list of outputs along a dimension:
-// split, split_with_sizes, unbind. Each computes the window of one part; the strided engine copies.
-// Relies on copy_op.h. Moves bytes of any element type; computes nothing.
+// split.c — operators that split their first argument into a list of outputs along a dimension:
+// split, split_with_sizes, unbind. Each computes the window of one part; strided_copy.h copies it.
+// Relies on copy_op.h. Copies bytes of any element type; computes nothing.
 #include "kernels/lib/copy_op.h"
 
 static et_status run_parts(et_kernel_ctx *ctx, et_value *const *args, size_t i_out,
@@ -90,7 +90,7 @@ static et_status part_split_with_sizes(const et_kernel_ctx *ctx, et_value *const
   ET_CHECK(sizes != NULL && sizes->tag == ET_INT_LIST && sizes->n == n, ctx->err,
            ET_INVALID_ARGUMENT,
            "split_with_sizes: expected a list of %zu sizes, one for each output", n);
-  // The list may be longer than any fixed buffer, so it is read in place.
+  // A list may exceed any fixed buffer, so it is read in place.
   int64_t start = 0, total = 0, own = 0;
   for (size_t i = 0; i < n; i++) {
     int64_t size = 0;

@@ -1,4 +1,4 @@
-// tile_crop.c — cuts an image into square tiles: preprocess::tile_crop, [channel, y, x] to [tile,
+// tile_crop.c — splits an image into square tiles: preprocess::tile_crop, [channel, y, x] to [tile,
 // channel, y, x], tiles row by row. One strided copy, so layouts are free. Relies on copy_op.h.
 #include "kernels/lib/copy_op.h"
 

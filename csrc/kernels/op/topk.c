@@ -1,7 +1,7 @@
 // topk.c — the k largest or smallest elements along a dimension, in order; NaN is the largest, and
-// of equal elements the earlier comes first. A few are kept in order on the stack; of more, a heap
-// of indices, kept in the indices output, has at its root the worst of the k best so far. When k is
-// a large part of a line, the line is sorted in scratch that prepare asked for. Relies on
+// of equal elements the earlier comes first. A small k is kept in order on the stack. A larger k
+// uses a heap of indices in the indices output, with the worst of the k best so far at its root.
+// When k is a large part of a line, the line is sorted in scratch from prepare. Relies on
 // sort_key.h and reduction.h.
 #include "kernels/kernel.h"
 #include "kernels/lib/sort_key.h"
@@ -16,7 +16,7 @@ typedef struct topk_line {
   ptrdiff_t index_stride;  // in elements
   uint8_t dtype;
   eti_key_fn key;
-  uint64_t flip;  // all ones to take the largest first
+  uint64_t flip;  // all ones for the largest first
 } topk_line;
 
 static int64_t get_index(const topk_line *t, size_t i) {
@@ -30,7 +30,7 @@ static uint64_t key_of(const topk_line *t, size_t i) {
   return t->key(t->in + (ptrdiff_t)i * t->in_stride) ^ t->flip;
 }
 
-// Whether element a comes before element b in the result. Indices are read back from memory that a
+// True if element a comes before element b in the result. Indices are read back from memory that a
 // damaged file may share with other tensors, so they are kept inside the line.
 static bool is_before(const topk_line *t, int64_t a, int64_t b) {
   const size_t i = (uint64_t)a < t->n ? (size_t)a : 0, j = (uint64_t)b < t->n ? (size_t)b : 0;
@@ -58,7 +58,7 @@ static size_t root_of(const topk_line *t) {
   return (uint64_t)root < t->n ? (size_t)root : 0;
 }
 
-// Whether some of n keys comes before `worst`.
+// True if some of n keys comes before `worst`.
 static bool any_before(const uint64_t *keys, size_t n, uint64_t flip, uint64_t worst) {
   unsigned found = 0;
   for (size_t i = 0; i < n; i++) found |= (keys[i] ^ flip) < worst;
@@ -67,14 +67,14 @@ static bool any_before(const uint64_t *keys, size_t n, uint64_t flip, uint64_t w
 
 enum { BLOCK = 64, FEW = 48 };
 
-// The few best so far, in order.
+// The best elements so far, in order, for a small k.
 typedef struct best_few {
   size_t n;
   uint64_t keys[FEW];
   uint32_t at[FEW];
 } best_few;
 
-// Behind those that are no worse; of more than k the last one goes.
+// Inserts after elements that are no worse; beyond k the last one is dropped.
 static void best_insert(best_few *b, size_t k, uint64_t key, size_t at) {
   size_t i = b->n < k ? b->n++ : k - 1;
   for (; i > 0 && b->keys[i - 1] > key; i--) {
@@ -85,7 +85,7 @@ static void best_insert(best_few *b, size_t k, uint64_t key, size_t at) {
   b->at[i] = (uint32_t)at;
 }
 
-// Keeps them beside the line rather than in the indices, with their keys at hand.
+// Keeps the best elements and their keys on the stack instead of in the indices.
 static void topk_few(const topk_line *t) {
   uint64_t keys[BLOCK];
   best_few b = {.n = 0};
@@ -123,7 +123,7 @@ static void topk_indices(const topk_line *t) {
       worst = key_of(t, root_of(t));
     }
   }
-  for (size_t size = t->k; size > 1; size--) {  // the worst goes to the end
+  for (size_t size = t->k; size > 1; size--) {  // the worst moves to the end
     const int64_t last = get_index(t, size - 1);
     put_index(t, size - 1, get_index(t, 0));
     put_index(t, 0, last);
@@ -138,7 +138,7 @@ static void sort_indices(const topk_line *t, size_t bytes, uint64_t *work) {
   for (size_t i = 0; i < t->k; i++) put_index(t, i, (int64_t)(uint32_t)sorted[i]);
 }
 
-// A heap moves k elements log k places each, and more; sorting passes over all n a few times.
+// True if sorting, with a few passes over all n, is faster than a heap of k elements.
 static bool is_worth_sorting(size_t n, size_t k) {
   return k > 32 && k > n / 16 && n <= UINT32_MAX;
 }
@@ -148,12 +148,12 @@ typedef struct topk_job {
   ptrdiff_t in_stride, value_stride, index_stride;  // along the dimension, in bytes
   et_dtype dtype;
   bool largest;
-  uint64_t *work;  // for each slot room for sorting a line; NULL: heaps
+  uint64_t *work;  // per slot, to sort a line; NULL: heaps
   size_t n_slots;
   const eti_reduction *r;
 } topk_job;
 
-// One line; work may be NULL.
+// Computes one line; work may be NULL.
 static void topk_one(const topk_job *job, const char *in, char *value, char *index,
                      uint64_t *work) {
   const size_t bytes = et_dtype_bytes(job->dtype);
@@ -177,7 +177,7 @@ static void topk_one(const topk_job *job, const char *in, char *value, char *ind
   }
 }
 
-// The block's neighbours are lines; output 0 is the values' first element, 1 the indices'.
+// Each neighbour in the block is a line; output 0 is the values' first element, 1 the indices'.
 static void topk_results(void *ctx, const eti_result_block *block) {
   const topk_job *job = ctx;
   for (size_t j = 0; j < block->n; j++) {
@@ -187,7 +187,7 @@ static void topk_results(void *ctx, const eti_result_block *block) {
   }
 }
 
-// A row of lines that a slot sorts.
+// A row of lines sorted by one slot.
 typedef struct slot_row {
   const topk_job *job;
   uint64_t *work;
@@ -258,7 +258,7 @@ et_status op_topk_values(et_kernel_ctx *ctx, et_value *const *args) {
   return ET_OK;
 }
 
-// Scratch to sort the lines of as many threads, where that pays.
+// Claims scratch to sort the lines of all threads, if sorting is faster.
 et_status prepare_topk_values(et_prepare_ctx *ctx, et_value *const *args) {
   enum { MAX_SCRATCH = 64 * 1024 * 1024 };  // bytes; longer lines use heaps
   const et_kernel_ctx c = eti_prepare_args(ctx);

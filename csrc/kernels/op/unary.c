@@ -8,12 +8,12 @@
 
 #include <math.h>
 
-// An entry of the tables that is called as such.
+// The entry of the tables that this file calls directly.
 ETI_USES(binary, hypot)
 
-// ---- the type stays
+// ---- operators that keep the type
 
-// Halves as bits, for operators that only change the sign.
+// Changes bits of halves, for operators that only change the sign.
 static inline void change_bits(void *const p[], const ptrdiff_t s[], size_t n, unsigned keep,
                                unsigned turn) {
   if (s[0] == sizeof(uint16_t) && s[1] == sizeof(uint16_t)) {
@@ -117,7 +117,7 @@ ETI_UNARY_OPERATOR(sqrt_out, FLOAT(sqrt))
 ETI_UNARY_OPERATOR(tan_out, FLOAT(tan))
 ETI_UNARY_OPERATOR(tanh_out, FLOAT(tanh))
 
-// ---- abs: of complex numbers it is their size, a real number
+// ---- abs: for complex numbers the magnitude, a real number
 
 static const eti_elementwise abs_op = {.rule = ETI_RULE_SAME,
                                        .micro = ETI_MICRO_UNARY(abs),
@@ -175,7 +175,7 @@ et_status prepare_abs_out(et_prepare_ctx *ctx, et_value *const *args) {
   return eti_unary_prepare(ctx, args, &abs_op, 1, NULL);
 }
 
-// ---- logit: an eps of None leaves the operand as it is
+// ---- logit: an eps of None leaves the operand unchanged
 
 static const eti_elementwise logit_op = {FLOAT(logit)};
 static const eti_elementwise logit_eps_op = {FLOAT(logit_eps)};

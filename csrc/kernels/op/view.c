@@ -1,7 +1,6 @@
-// view.c — operators that in torch give a view and here a copy of that view: each computes a window
-// on its first argument (sizes, strides, offset) and leaves the copying to the strided engine.
-// Layouts of input and output are free. Relies on copy_op.h. Moves bytes of any element type;
-// computes nothing.
+// view.c — copies of torch's views: each operator computes a window on its first argument (sizes,
+// strides, offset), and strided_copy.h copies it. Layouts of input and output are free. Relies on
+// copy_op.h. Copies bytes of any element type; computes nothing.
 #include "kernels/lib/copy_op.h"
 
 // ---- Reordering dimensions
@@ -339,7 +338,7 @@ static et_status plan_as_strided(const et_kernel_ctx *ctx, et_value *const *args
     view.strides[d] = steps == 0 ? 0 : (ptrdiff_t)stride;
   }
   ET_CHECK(inside, ctx->err, ET_INVALID_ARGUMENT,
-           "as_strided: the window reaches past the tensor's %zu elements", self->numel);
+           "as_strided: expected a view inside the tensor's %zu elements", self->numel);
   view.offset = is_empty ? 0 : (ptrdiff_t)offset;
   return eti_copy_op_window(ctx, out, self, &view, plan);
 }

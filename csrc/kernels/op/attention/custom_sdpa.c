@@ -1,13 +1,13 @@
 // custom_sdpa.c — attention over a key/value cache: the sdpa operators of the llama:: library.
-// Tensors are [batch, position, head, dim] in any layout. Keys are taken in blocks of KEYS with a
-// running maximum and sum, so memory does not grow with the cache; query heads that share a
+// Tensors are [batch, position, head, dim] in any layout. Keys are processed in blocks of KEYS with
+// a running maximum and sum, so memory does not grow with the cache; query heads that share a
 // key/value head share its packed block. Relies on micro/gemm/gemm.h, the f32 micro-kernels and
 // kv_cache.h. Halves compute in f32 and round once. Threads split rows of queries, which are
 // independent. Everything is checked before a cache is written.
 //
-// Its core is not that of flash_attention.h, because its numbers are others (scores are scaled, not
-// queries, and sums divide) and its blocks are made for a token: the few query heads that share a
-// key/value head are rows of a product here, half-empty vectors there. For the many queries of a
+// Its core differs from flash_attention.h: it scales scores instead of queries and divides by the
+// sum, and its blocks are made for single tokens. The few query heads that share a key/value head
+// are rows of a product here; there they would be half-empty vectors. For the many queries of a
 // prompt flash_attention.h is faster.
 #include "kernels/lib/elementwise.h"
 #include "kernels/kernel.h"
@@ -19,7 +19,7 @@
 #include <math.h>
 #include <string.h>
 
-// Entries of the tables that are called as such.
+// Entries of the tables that this file calls directly.
 ETI_USES(unary, exp)
 ETI_USES(rows, row_max)
 ETI_USES(rows, row_sum)
@@ -27,13 +27,12 @@ ETI_USES(rows, row_sum)
 enum {
   ROWS = 16,   // queries of one unit of work
   KEYS = 128,  // keys of one block: part of the numeric definition
-  DIMS = 256,  // elements of a head computed at a time; scores of a larger head are computed again
+  DIMS = 256,  // elements of a head per step; larger heads recompute the scores
 };
 
 // ---- one block of rows
 
-// Scale and zero point of every row of a tensor of bytes, [batch, position, head, 1]; NULL for
-// floats.
+// Scale and zero point of every row of an i8 tensor, [batch, position, head, 1]; NULL for floats.
 typedef struct row_numbers {
   const et_tensor *scales, *zeros;
 } row_numbers;
@@ -51,8 +50,8 @@ typedef struct attention {
   float scale;
 } attention;
 
-// One block of rows while its keys are walked. Row r is query (first + r) / group of head kv_head ·
-// group + (first + r) % group.
+// State of a block of rows while its keys are walked. Row r is query (first + r) / group of head
+// kv_head · group + (first + r) % group.
 typedef struct block {
   const attention *a;
   size_t batch, kv_head, first, n;
@@ -90,7 +89,7 @@ static float number_at(const et_tensor *t, size_t batch, size_t position, size_t
   return x;
 }
 
-// Dequantizes n numbers of a row, which are `step` elements apart.
+// Dequantizes n numbers of a row that are `step` elements apart.
 static void dequantize_row(const row_numbers *numbers, size_t batch, size_t position, size_t head,
                            float *x, size_t step, size_t n) {
   const float scale = number_at(numbers->scales, batch, position, head),
@@ -120,7 +119,7 @@ static void pack_queries(const eti_gemm *g, void *dst, size_t width, size_t firs
   }
 }
 
-// Lanes are keys.
+// Packs keys; lanes are keys.
 static void pack_key_codes(const eti_gemm *g, void *dst, size_t width, size_t first, size_t n,
                            size_t k0, size_t n_k) {
   const block *const b = g->ctx;
@@ -136,7 +135,7 @@ static void pack_key_codes(const eti_gemm *g, void *dst, size_t width, size_t fi
   }
 }
 
-// Lanes are columns; every step of k is another key.
+// Packs values; lanes are columns, and each step of k is another key.
 static void pack_value_codes(const eti_gemm *g, void *dst, size_t width, size_t first, size_t n,
                              size_t k0, size_t n_k) {
   const block *const b = g->ctx;
@@ -151,7 +150,7 @@ static void pack_value_codes(const eti_gemm *g, void *dst, size_t width, size_t 
   }
 }
 
-// scores = Q · Kᵀ
+// Describes scores = Q · Kᵀ.
 static void describe_scores(const void *ctx, size_t i, eti_gemm *g) {
   const block *const b = ctx;
   const et_tensor *const k = b->a->k;
@@ -168,7 +167,7 @@ static void describe_scores(const void *ctx, size_t i, eti_gemm *g) {
   g->init = ETI_GEMM_ZERO;
 }
 
-// acc += P · V
+// Describes acc += P · V.
 static void describe_values(const void *ctx, size_t i, eti_gemm *g) {
   const block *const b = ctx;
   const et_tensor *const v = b->a->v;
@@ -220,8 +219,8 @@ static void exp_row(const eti_eltwise *micro, float *x, size_t n) {
   micro->unary.exp(p, s, n, NULL);
 }
 
-// Scores become weights relative to the highest score so far, to which the running sums are
-// rescaled.
+// Turns scores into weights relative to the highest score so far, and rescales the running sums to
+// it.
 static void soften_row(block *b, size_t r) {
   const eti_eltwise *const micro = b->a->micro;
   float *const x = b->scores + r * KEYS;
@@ -277,7 +276,7 @@ static void run_block(block *b) {
   }
 }
 
-// Items are blocks of rows: batch × key/value heads × blocks.
+// Each item is a block of rows: batch × key/value heads × blocks.
 static void run_blocks(void *opaque, size_t begin, size_t end) {
   const attention *const a = opaque;
   const size_t heads = (size_t)a->k->sizes[2];
@@ -321,8 +320,8 @@ static et_status check_heads(const et_kernel_ctx *ctx, const et_tensor *q, const
   return ET_OK;
 }
 
-// Reads the visible keys: a mask covers the whole cache; without one, keys end with the queries'
-// own positions.
+// Finds the visible keys: a mask covers the whole cache; without one, keys end at the positions of
+// the queries.
 static et_status check_keys(const et_kernel_ctx *ctx, attention *a) {
   const int64_t n_queries = a->q->sizes[1], size = a->k->sizes[1];
   if (a->mask == NULL) {
@@ -346,8 +345,8 @@ static et_status check_keys(const et_kernel_ctx *ctx, attention *a) {
   return ET_OK;
 }
 
-// Arguments from start_pos on, which stands at position i: start_pos, (seq_len,) attn_mask,
-// dropout, is_causal, scale, out.
+// Reads arguments from start_pos, at position i, on: start_pos, (seq_len,) attn_mask, dropout,
+// is_causal, scale, out.
 static et_status read_attention(const et_kernel_ctx *ctx, et_value *const *args, size_t i_start,
                                 size_t i_mask, attention *a) {
   et_tensor *mask;
@@ -431,9 +430,9 @@ et_status op_llama_sdpa_with_kv_cache_out(et_kernel_ctx *ctx, et_value *const *a
   return ET_OK;
 }
 
-// ---- over bytes
+// ---- quantized operands
 
-// A tensor seen as [batch, position, head, dim], whichever order it has.
+// A tensor viewed as [batch, position, head, dim], whichever order it has.
 typedef struct seen {
   et_tensor tensor;
   int32_t sizes[4];
@@ -452,8 +451,7 @@ static et_tensor *view_as_heads(seen *s, const et_tensor *t, bool heads_first) {
   return &s->tensor;
 }
 
-// One of query, key and value, and the zero points and scales of its rows, which are absent for
-// floats.
+// Reads query, key or value, and the zero points and scales of its rows; floats have none.
 static et_status read_codes(const et_kernel_ctx *ctx, et_value *const *args, size_t i,
                             bool heads_first, seen s[3], const et_tensor **out,
                             row_numbers *numbers) {

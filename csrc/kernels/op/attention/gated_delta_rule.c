@@ -20,7 +20,7 @@ static const float *row_at(const et_tensor *t, size_t batch, size_t head, size_t
          (ptrdiff_t)head * t->strides[1] + (ptrdiff_t)step * t->strides[2];
 }
 
-// One step over n columns; state is the first of them, its rows `step` apart.
+// Runs one step over n columns; state is the first column, its rows `step` apart.
 static void advance_state(const delta_rule *r, size_t batch, size_t head, size_t t, float *state,
                           size_t column, size_t n) {
   const float *const q = row_at(r->q, batch, head, t), *const k = row_at(r->k, batch, head, t),
@@ -52,7 +52,7 @@ static void advance_state(const delta_rule *r, size_t batch, size_t head, size_t
   for (size_t j = 0; j < n; j++) out[(ptrdiff_t)(column + j) * r->out->strides[3]] = result[j];
 }
 
-// Items are heads of all batches.
+// Each item is a head of a batch.
 static void run_heads(void *ctx, size_t begin, size_t end) {
   const delta_rule *const r = ctx;
   const size_t heads = (size_t)r->q->sizes[1], width = (size_t)r->v->sizes[3],
@@ -67,7 +67,7 @@ static void run_heads(void *ctx, size_t begin, size_t end) {
   }
 }
 
-// `t` is f32 of the sizes given, of which rank count.
+// Checks that `t` is f32 and has the first `rank` of the given sizes.
 static et_status check_tensor(const et_kernel_ctx *ctx, const char *name, const et_tensor *t,
                               size_t rank, const int32_t sizes[4]) {
   bool fits = t->rank == rank;

@@ -39,7 +39,7 @@ void eti_cache_write(const et_kernel_ctx *ctx, const et_tensor *value, const et_
                    et_dtype_bytes((et_dtype)cache->dtype));
 }
 
-// The result of an update is a dummy that orders instructions; its elements are not written.
+// Updates a cache. The result is a dummy that orders instructions; its elements are not written.
 et_status op_llama_update_cache_out(et_kernel_ctx *ctx, et_value *const *args) {
   et_tensor *value, *cache, *out;
   int64_t start;
@@ -87,7 +87,7 @@ et_status op_llama_update_cache_with_indices_out(et_kernel_ctx *ctx, et_value *c
       const int64_t at =
           ((const int64_t *)indices->data)[b * indices->strides[0] + i * indices->strides[1]];
       // A damaged file may let the cache and the indices share memory: checked indices may have
-      // been overwritten.
+      // changed.
       ET_CHECK(at >= 0 && at < cache->sizes[1], ctx->err, ET_INVALID_ARGUMENT,
                "update_cache_with_indices: index %lld is outside of the cache", (long long)at);
       eti_window to = eti_window_of(cache), from = eti_window_of(value);

@@ -1,8 +1,7 @@
-// sdpa.c — scaled_dot_product_attention kept whole: query [..., heads, L, E], key and value
-// [..., heads, S, E], in any layout, leading dimensions broadcast as in a product of matrices; with
-// enable_gqa query heads share key/value heads. Relies on kernels/lib/flash_attention.h for all
-// computing. Upstream: has no such operator, its programs hold the products and the softmax one by
-// one.
+// sdpa.c — undecomposed scaled_dot_product_attention: query [..., heads, L, E], key and value [...,
+// heads, S, E], in any layout, leading dimensions broadcast as in a matrix product; with enable_gqa
+// query heads share key/value heads. Relies on kernels/lib/flash_attention.h for all computing.
+// Upstream has no such operator: its programs have separate products and a softmax.
 #include "kernels/lib/flash_attention.h"
 #include "kernels/kernel.h"
 #include "kernels/ops.h"
@@ -19,7 +18,8 @@ typedef struct arguments {
 static size_t size_of(const et_tensor *t, size_t from_end) {
   return from_end < t->rank ? (size_t)t->sizes[t->rank - 1 - from_end] : 1;
 }
-// Absent and broadcast dimensions repeat the elements, with step 0.
+// Step of a dimension counted from the end; absent and broadcast dimensions repeat elements with
+// step 0.
 static ptrdiff_t step_of(const et_tensor *t, size_t from_end) {
   return size_of(t, from_end) == 1 ? 0 : t->strides[t->rank - 1 - from_end];
 }
@@ -110,7 +110,7 @@ static et_status check_mask(const et_kernel_ctx *ctx, const arguments *x, const 
   return ET_OK;
 }
 
-// Rows of t: its last dimension but one; heads of `share` query heads each.
+// Describes the rows of t, its last dimension but one, with heads of `share` query heads each.
 static void describe_rows(const et_tensor *t, size_t members, size_t share, const eti_attention *a,
                           eti_attention_rows *r) {
   *r = (eti_attention_rows){.data = t->data,
@@ -124,7 +124,7 @@ static void describe_rows(const et_tensor *t, size_t members, size_t share, cons
   for (size_t d = 0; d < a->outer.rank; d++) r->outer[d] = step_of(t, 2 + a->outer.rank - d);
 }
 
-// Heads whose keys and values are shared alike are rows of one problem.
+// Groups heads with the same keys and values as rows of one problem.
 static void set_heads(const arguments *x, size_t n_heads, eti_attention *a, size_t *k_share,
                       size_t *v_share) {
   const size_t k = size_of(x->k, 2), v = size_of(x->v, 2);

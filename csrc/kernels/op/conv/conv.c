@@ -1,14 +1,14 @@
 // conv.c — aten::convolution in one, two and three dimensions: grouped, dilated, transposed, any
-// layout. Every convolution is a product per image and group, weights [c_out × K] times patches
-// [K × pixels], where K runs over taps (z, y, x), then input channels; patches are gathered block
-// by block while the product runs. Two ways to lay it out:
+// layout. Every convolution is a product per image and group: weights [c_out × K] times patches
+// [K × pixels], with K over taps (z, y, x), then input channels; patches are gathered block by
+// block during the product. It has two layouts:
 //   by pixel    rows are output channels, columns pixels: images stored plane by plane
 //   by channel  rows are pixels, columns output channels: channels-last images, and planes that
-//               are worth turning into such
-// Weights and patches become panels in conv_pack.c; a transposed convolution runs as several plain
+//               are worth transposing to channels-last
+// conv_pack.c packs weights and patches into panels. A transposed convolution runs as several plain
 // ones (conv_phases.c, and conv_nonfinite.c for weights that are not finite); depthwise
-// convolutions of floats take a direct way instead (conv_depthwise.c). All ways add in the same
-// order: bias, then K ascending, in the chunks of gemm.h.
+// convolutions of floats are direct (conv_depthwise.c). All methods add in the same order: bias,
+// then K ascending, in the chunks of gemm.h.
 #include "kernels/op/conv/conv.h"
 
 #include "kernels/kernel.h"
@@ -21,7 +21,7 @@
 
 // ---- reading the arguments
 
-// A list of 1 or `spatial` integers, into the last `spatial` of three.
+// Reads a list of 1 or `spatial` integers into the last `spatial` of three.
 static et_status read_list(const et_kernel_ctx *ctx, et_value *const *args, size_t i,
                            size_t spatial, const char *what, int64_t least, int64_t fill,
                            int64_t out[3]) {
@@ -71,7 +71,7 @@ static et_status read_channels(const et_kernel_ctx *ctx, const et_tensor *x, con
            (long long)all_out);
   c->groups = (size_t)groups;
   c->c_in = (size_t)(all_in / groups);
-  // Without input channels ATen gives no output channels, whatever the weights say.
+  // Without input channels ATen has no output channels, for any weights.
   c->c_out = all_in == 0 && !c->transposed ? 0 : (size_t)(all_out / groups);
   const size_t o = c->transposed ? 1 : 0;
   c->w_out_step = w->strides[o];
@@ -147,7 +147,7 @@ static et_status read_conv(const et_kernel_ctx *ctx, et_value *const *args, eti_
 
 // ---- layouts
 
-// Whether the product can read the input in place, without gathering patches.
+// True if the product can read the input in place, without gathering patches.
 static bool is_pointwise(const eti_conv *c) {
   for (size_t d = 0; d < 3; d++) {
     if (c->kernel[d] != 1 || c->stride[d] != 1 || c->padding[d] != 0 ||
@@ -165,7 +165,7 @@ static eti_conv_way best_way(const eti_conv *c) {
   return ETI_CONV_BY_PIXEL;
 }
 
-// ---- bias and output of blocks that cannot lie in place
+// ---- bias and output of blocks that cannot be written in place
 
 static void load_bias(const eti_gemm *g, void *tile, size_t step, size_t i, size_t m, size_t j,
                       size_t n) {
@@ -182,8 +182,8 @@ static void load_bias(const eti_gemm *g, void *tile, size_t step, size_t i, size
   }
 }
 
-// For outputs without one step between pixels: runs of pixels of one row, or pixel by pixel where
-// pixels are the tile's rows.
+// Stores pixels of outputs without one step between pixels: runs of pixels of one row, or pixel by
+// pixel if pixels are the tile's rows.
 static void store_pixels(const eti_gemm *g, void *tile, size_t step, size_t i, size_t m, size_t j,
                          size_t n) {
   const eti_conv *const c = g->ctx;
@@ -285,7 +285,8 @@ static void use_output(const eti_conv *c, eti_gemm *g, bool by_channel) {
   }
 }
 
-// A finished block of the result, row by row; in a tile buffer its place is not known.
+// Applies the epilogue to a finished block of the result, row by row. The position of a block in a
+// tile buffer is unknown.
 static void finish_epilogue(const eti_gemm *g, void *tile, size_t step, size_t i, size_t m,
                             size_t j, size_t n) {
   const eti_conv *const c = g->ctx;
@@ -309,7 +310,7 @@ static void describe_job(const void *ctx, size_t i, eti_gemm *g) {
   g->finish = fits ? finish_epilogue : NULL;
 }
 
-// For eti_conv_pack_weights, which reads the group only.
+// Describes the weights to eti_conv_pack_weights, which reads the group only.
 static void describe_weights(const void *ctx, size_t i, eti_gemm *g) {
   (void)ctx, (void)i, (void)g;
 }
@@ -364,7 +365,7 @@ static void run_product(const et_kernel_ctx *ctx, eti_conv *c) {
   }
 }
 
-// Runs the phases of a convolution, whose weights are packed already or not.
+// Runs the phases of a convolution, with packed weights or without.
 static void run_phases(const et_kernel_ctx *ctx, eti_conv c, size_t n_phases) {
   for (size_t i = 0; i < n_phases; i++) {
     eti_conv p = eti_conv_phase(&c, i);
@@ -396,7 +397,8 @@ static void run_staged(const et_kernel_ctx *ctx, const eti_conv *c, size_t n_pha
   }
 }
 
-// An epilogue goes into the only phase, or over the whole result at the end.
+// Runs a convolution; the epilogue is applied by its only phase, or over the whole result at the
+// end.
 static void run_conv(const et_kernel_ctx *ctx, eti_conv *c, const eti_epilogue_call *epilogue,
                      const et_tensor *out) {
   eti_conv_state *const state = ctx->state;
@@ -437,7 +439,7 @@ et_status op_convolution_out(et_kernel_ctx *ctx, et_value *const *args) {
   return ET_OK;
 }
 
-// Claims scratch, and room for the panels where the weights are known.
+// Claims scratch, and room for the panels of known weights.
 static et_status claim_panels(et_prepare_ctx *ctx, const eti_conv *c, eti_conv_state *ready) {
   eti_conv first = eti_conv_phase(c, 0);
   const bool known = c->w != NULL;
@@ -454,10 +456,10 @@ static et_status claim_panels(et_prepare_ctx *ctx, const eti_conv *c, eti_conv_s
   if (work > ctx->scratch_bytes) ctx->scratch_bytes = work;
   if (!known) return ET_OK;
   ready->height = by_channel ? g.kernel->nr : eti_gemm_a_height(g.kernel, c->c_out);
-  const size_t bytes = panel_bytes(c, ready->height);  // the phases share out the taps
+  const size_t bytes = panel_bytes(c, ready->height);  // the phases divide the taps
   if (bytes == 0) return ET_OK;
   ready->panels = et_prepare_alloc(ctx, bytes, 64);
-  // Pixels that are converted on the way cannot be read in place.
+  // Converted pixels cannot be read in place.
   const bool in_place =
       by_channel && (c->esize == g.kernel->esize || ready->stage != ETI_CONV_IN_PLACE);
   if (in_place) ready->zeros = et_prepare_alloc(ctx, c->c_in * g.kernel->esize, 64);
@@ -489,7 +491,7 @@ et_status prepare_convolution_out(et_prepare_ctx *ctx, et_value *const *args) {
 
 enum { PLAIN_ARGS = 9 };
 
-// The arguments without those of the epilogue.
+// Separates the plain arguments from those of the epilogue.
 static void plain_args(et_value *const *args, et_value *plain[PLAIN_ARGS + 1]) {
   for (size_t i = 0; i < PLAIN_ARGS; i++) plain[i] = args[i];
   plain[PLAIN_ARGS] = args[PLAIN_ARGS + ETI_EPILOGUE_ARGS];

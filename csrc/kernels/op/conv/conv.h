@@ -7,7 +7,7 @@
 #include "kernels/micro/gemm/gemm.h"
 #include "runtime/et.h"
 
-// Images with fewer than three spatial dimensions have leading ones of size 1.
+// An image; fewer than three spatial dimensions have leading ones of size 1.
 typedef struct eti_image {
   const char *data;
   int64_t sizes[3];
@@ -20,8 +20,8 @@ typedef enum eti_conv_way {
   ETI_CONV_DEPTHWISE,   // panels are [taps × channels]
 } eti_conv_way;
 
-// The place from which the product reads an image: its own memory, or scratch (conv_stage.c), made
-// channels-last, half types as f32.
+// Memory from which the product reads an image: its own, or a copy in scratch (conv_stage.c) in
+// channels-last order, half types as f32.
 typedef enum eti_conv_stage {
   ETI_CONV_IN_PLACE,
   ETI_CONV_TURNED,
@@ -34,22 +34,22 @@ enum {
   ETI_CONV_LONG_SEGMENT = 8,  // channels from which reading pixels in place beats packing them
 };
 
-// A clamp of the result that is absorbed (conv_followers.c).
+// An absorbed clamp of the result (conv_followers.c).
 typedef enum eti_conv_follower {
   ETI_CONV_NO_FOLLOWER,
   ETI_CONV_RELU,
   ETI_CONV_CLAMP,
 } eti_conv_follower;
 
-// State of a call, made by prepare: room for the packed weights of all groups, and which panels go
-// there. The first run fills it: loading stays cheap, and packing is shared between the run's
-// threads. Without panels (weights that are computed) each run decides anew.
+// State of a call, made by prepare: room for the packed weights of all groups, and their layout.
+// The first run fills it: loading stays cheap, and the run's threads share the packing. Without
+// panels (weights that are computed) each run chooses again.
 typedef struct eti_conv_state {
   eti_conv_way way;
   bool is_packed;
   void *panels;  // NULL: none
   size_t height;
-  void *zeros;  // c_in of them, for padding that is read in place; NULL when nothing is
+  void *zeros;  // c_in zeros, for padding read in place; NULL if none is
   eti_conv_stage stage;
   const eti_epilogue *epilogue;  // of executorch_py::convolution; NULL: none
   // The call after this one, when it is absorbed: its kind, result and arguments.
@@ -70,43 +70,43 @@ typedef struct eti_conv {
   size_t n_taps, k, pixels;              // k = n_taps · c_in
   eti_clamp_range range;                 // of an f32 result, once the sums are whole
   bool is_limited;                       // false: range is ETI_CLAMP_NONE
-  const eti_epilogue_call *epilogue;     // on the result as it is made; NULL: none
-  bool *epilogue_done;                   // becomes true when that was done
-  const char *result;                    // where the whole result begins
+  const eti_epilogue_call *epilogue;     // applied to finished parts of the result; NULL: none
+  bool *epilogue_done;                   // set to true when it was applied
+  const char *result;                    // start of the whole result
   eti_conv_state ready;
 } eti_conv;
 
-// A transposed convolution is the sum of its phases (conv_phases.c), each a plain convolution; a
-// plain one is its own only phase.
+// Number of phases. A transposed convolution is the sum of its phases (conv_phases.c), each a plain
+// convolution; a plain one has one phase, itself.
 size_t eti_conv_n_phases(const eti_conv *c);
 eti_conv eti_conv_phase(const eti_conv *c, size_t i);
 
-// Makes c do the clamp that the call has absorbed, if any, and gives that call's result the sizes
-// of `out`.
+// Adds the absorbed clamp to c, if any, and gives the result of the absorbed call the sizes of
+// `out`.
 et_status eti_conv_follow(const et_kernel_ctx *ctx, const eti_conv_state *state,
                           const et_tensor *out, eti_conv *c);
 
-// Whether the weights are not all finite, and a transposed convolution for that case.
+// True if some weights are not finite; and a transposed convolution for that case.
 bool eti_conv_has_nonfinite_weights(const eti_conv *c);
 void eti_conv_nonfinite_run(const et_kernel_ctx *ctx, eti_conv *c);
 
-// One step leads from each pixel to the next, row after row.
+// True if one step leads from each pixel to the next, row after row.
 bool eti_conv_pixel_step(const eti_image *im, ptrdiff_t *step);
-// The fastest place to read images from; the bytes of scratch that one image takes there; the copy
-// of c's first image to the beginning of the scratch, after which c reads it there.
+// The fastest memory to read images from; the bytes of scratch for one image there; and the copy of
+// c's first image to the beginning of the scratch, from which c then reads it.
 eti_conv_stage eti_conv_stage_of(const eti_conv *c);
 size_t eti_conv_staged_bytes(const eti_conv *c);
 void eti_conv_stage_image(const et_kernel_ctx *ctx, eti_conv_stage stage, eti_conv *c);
 
-// Depthwise convolution (one input channel per group) of one phase, f32 and half types, with the
-// panels of c->ready. False when the product must do it.
+// Runs a depthwise convolution (one input channel per group) of one phase, f32 and half types, with
+// the panels of c->ready. False if the product must run instead.
 bool eti_conv_depthwise_run(const et_kernel_ctx *ctx, const eti_conv *c);
-// Claims scratch and room for packed weights of all phases, which it notes in *ready; *taken is
-// false when the product must do it.
+// Claims scratch and room for packed weights of all phases, recorded in *ready; *taken is false if
+// the product must run instead.
 et_status eti_conv_depthwise_prepare(et_prepare_ctx *ctx, const eti_conv *c, eti_conv_state *ready,
                                      bool *taken);
 
-// Panels of a product whose ctx is an eti_conv (eti_gemm_operand's pack and point): the weights of
+// Pack and point functions of a product whose ctx is an eti_conv (eti_gemm_operand): the weights of
 // the job's group, and the patches of its image and group.
 void eti_conv_pack_weights(const eti_gemm *g, void *dst, size_t width, size_t first, size_t n,
                            size_t k0, size_t n_k);

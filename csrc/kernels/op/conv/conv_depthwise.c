@@ -1,11 +1,11 @@
-// conv_depthwise.c — convolutions with one input channel per group, f32 and half types: chooses
-// among three ways.
+// conv_depthwise.c — convolutions with one input channel per group, f32 and half types: chooses one
+// of three methods.
 //   planes  images stored plane by plane: kernels of 3 × 3 and 5 × 5 with strides 1 and 2 read the
-//           planes where they lie (micro/conv/direct_conv.h), half types a widened copy of them
+//           planes in place (micro/conv/direct_conv.h), half types a widened copy of them
 //   rows    other kernels over such images, in up to three dimensions, and small groups of channels
 //           (conv_depthwise_rows.c)
 //   pixels  channels-last images (conv_depthwise_pixels.c)
-// Relies on micro/conv/direct_conv.h; adds bias, then taps in row order, as the product would.
+// Relies on micro/conv/direct_conv.h; adds bias, then taps in row order, as the product does.
 #include "kernels/op/conv/conv_depthwise.h"
 
 #include "kernels/kernel.h"
@@ -14,7 +14,7 @@ enum { MAX_STRIDE = 8 };
 
 typedef enum dw_kind { DW_NONE, DW_PLANES, DW_ROWS, DW_PIXELS, DW_STAGED } dw_kind;
 
-// Whole planes that micro/conv/direct_conv.h has a function for.
+// True for whole planes that micro/conv/direct_conv.h has a function for.
 static bool is_common(const eti_conv *c) {
   const int64_t kernel = c->kernel[1], stride = c->stride[1];
   return (kernel == 3 || kernel == 5) && kernel == c->kernel[2] && stride <= 2 &&
@@ -46,7 +46,7 @@ static dw_kind kind_of(const eti_conv *c) {
   return c->dtype == ET_F32 && is_flat && c->out.c_step == 1 ? DW_PIXELS : DW_STAGED;
 }
 
-// ---- planes read where they lie, or widened
+// ---- planes read in place, or widened
 
 typedef struct planes_run {
   const eti_conv *c;
@@ -59,7 +59,7 @@ static size_t n_planes(const eti_conv *c) {
   return c->n_images * c->groups * c->c_out * (size_t)c->out.sizes[0];
 }
 
-// The geometry of plane `unit`, and the elements where it begins in the input and in the result.
+// Finds the geometry of plane `unit`, and its first elements in the input and in the result.
 static eti_direct_conv_plane find_plane(const eti_conv *c, size_t unit, float *w, ptrdiff_t *x,
                                         ptrdiff_t *out) {
   const size_t channels = c->groups * c->c_out, depth = (size_t)c->out.sizes[0];
@@ -98,7 +98,7 @@ static void run_planes(void *ctx, size_t begin, size_t end) {
   }
 }
 
-// Rows of the result that are widened together.
+// Number of rows of the result that are widened together.
 static size_t widened_rows(const eti_conv *c) {
   const size_t height = (size_t)c->out.sizes[1],
                each = (size_t)c->out.sizes[2] + (size_t)(c->x.sizes[2] * c->stride[1]);
@@ -114,7 +114,7 @@ static size_t widened_floats(const eti_conv *c) {
          ((rows - 1) * (size_t)c->stride[1] + (size_t)c->kernel[1]) * (size_t)c->x.sizes[2];
 }
 
-// Rows y … y + p.rows of a plane whose whole geometry p has.
+// Computes rows y … y + p.rows of a plane with the geometry p.
 static void run_widened_rows(const planes_run *r, eti_direct_conv_plane p, float *stage,
                              ptrdiff_t x, ptrdiff_t out, size_t y) {
   const eti_conv *const c = r->c;
@@ -122,7 +122,7 @@ static void run_widened_rows(const planes_run *r, eti_direct_conv_plane p, float
   const ptrdiff_t after =
       first + (ptrdiff_t)((p.rows - 1) * (size_t)c->stride[1]) + (ptrdiff_t)c->kernel[1];
   const ptrdiff_t from = first < 0 ? 0 : first, to = after < p.height ? after : p.height;
-  // Small planes are whole rows without gaps: one conversion for all of them.
+  // Small planes are whole rows without gaps: one conversion serves all of them.
   const ptrdiff_t n_reads = p.x_step == p.width && from < to ? 1 : to - from;
   const size_t read = (size_t)(n_reads == 1 ? (to - from) * p.width : p.width);
   for (ptrdiff_t i = 0; i < n_reads; i++)
@@ -153,7 +153,7 @@ static void run_widened_planes(void *ctx, size_t begin, size_t end) {
       ptrdiff_t x, out;
       eti_direct_conv_plane p = find_plane(c, u, w, &x, &out);
       p.rows = rows;
-      // The last rows may be computed again.
+      // The last rows may be computed twice.
       for (size_t y = 0; y < height; y += rows)
         run_widened_rows(r, p, stage, x, out, height - y < rows ? height - rows : y);
     }
@@ -198,7 +198,7 @@ bool eti_conv_depthwise_run(const et_kernel_ctx *ctx, const eti_conv *c) {
 
 enum { MEASURED_PHASES = 64 };  // more of them only come with strides larger than any kernel
 
-// Scratch per thread of one phase; *fits is false when it is too much.
+// Scratch per thread of one phase; *fits is false if it would be too much.
 static size_t slot_of_phase(const eti_conv *p, bool *fits) {
   const dw_kind kind = kind_of(p);
   size_t bytes = 0;

@@ -1,4 +1,4 @@
-// conv_depthwise_common.c — weights, biases and rows for all ways of depthwise convolution, see
+// conv_depthwise_common.c — weights, biases and rows for all methods of depthwise convolution, see
 // conv_depthwise.h.
 #include "kernels/op/conv/conv_depthwise.h"
 

@@ -1,9 +1,9 @@
-// conv_depthwise_pixels.c — depthwise convolutions of channels-last images: vectors run over the
-// channels. Images of f32 in two dimensions are read where they lie, padding taps are left out.
-// Others, half types and images with depth, go through rows in scratch that are widened and padded
-// once for all taps that read them: a ring of rows for every slice that the kernel reaches, some
-// channels at a time where all are too many; padding takes part there like other values. Their
-// results may also be planes. Relies on conv_depthwise.h.
+// conv_depthwise_pixels.c — depthwise convolutions of channels-last images, vectorised over the
+// channels. f32 images in two dimensions are read in place, without padding taps. Half types and
+// images with depth go through rows in scratch that are widened and padded once for all taps that
+// read them: a ring of rows for every slice that the kernel reaches, a part of the channels at a
+// time if all are too many. There, padding is multiplied like other values, and results may also be
+// planes. Relies on conv_depthwise.h.
 #include "kernels/op/conv/conv_depthwise.h"
 
 #include "kernels/kernel.h"
@@ -13,7 +13,7 @@
 
 enum { SOME_CHANNELS = 16 };
 
-// Weights as [taps × channels].
+// Packs weights as [taps × channels].
 static void pack_weights(const eti_conv *c, size_t first, size_t channels, float *panels) {
   for (size_t channel = 0; channel < channels; channel++) {
     float w[ETI_DW_TAPS];
@@ -22,7 +22,7 @@ static void pack_weights(const eti_conv *c, size_t first, size_t channels, float
   }
 }
 
-// ---- pixels read where they lie
+// ---- pixels read in place
 
 typedef struct pixels_run {
   const eti_conv *c;
@@ -35,8 +35,8 @@ static const float *bias_of(const pixels_run *r) {
   return r->c->bias == NULL ? NULL : (const float *)(const void *)r->c->bias + r->first;
 }
 
-// A pixel whose taps may leave the image sideways. Runs of valid taps are adjacent in the weights
-// within a row of the kernel; each run adds to out.
+// Computes a pixel whose taps may leave the image sideways. Runs of valid taps are adjacent in the
+// weights within a row of the kernel; each run adds to out.
 static void run_border_pixel(const pixels_run *r, const float *x, float *out, int64_t y,
                              int64_t col) {
   const eti_conv *const c = r->c;
@@ -63,7 +63,7 @@ static void run_border_pixel(const pixels_run *r, const float *x, float *out, in
                    &c->range);
 }
 
-// Pixels [from, to) of row y, all of whose taps lie inside sideways.
+// Computes pixels [from, to) of row y, whose taps are all inside sideways.
 static void run_inner_pixels(const pixels_run *r, const float *x, float *out, int64_t y,
                              size_t from, size_t to) {
   const eti_conv *const c = r->c;
@@ -110,8 +110,8 @@ static void run_pixel_rows(void *ctx, size_t begin, size_t end) {
   }
 }
 
-// Without room for packed weights some channels at a time, because products, which multiply padding
-// too, would make a NaN of it with infinite weights.
+// Without room for packed weights it computes some channels at a time. The product cannot replace
+// it: it multiplies padding, too, which infinite weights would make NaN.
 void eti_dw_pixels_run(const et_kernel_ctx *ctx, const eti_conv *c) {
   const size_t n = c->n_images * (size_t)c->out.sizes[1];
   pixels_run r = {.c = c, .micro = eti_direct_conv_micro_best(), .channels = c->groups};
@@ -133,8 +133,8 @@ void eti_dw_pixels_run(const et_kernel_ctx *ctx, const eti_conv *c) {
 
 // ---- rows widened and padded in scratch
 
-// A slot: the ring of rows of every slice, a row of zeros, a row of the result, biases, and weights
-// where prepare left none.
+// Layout of a slot: the ring of rows of every slice, a row of zeros, a row of the result, biases,
+// and weights if prepare left none.
 typedef struct stage {
   size_t channels;          // at a time
   size_t cols, row;         // of a padded row of the input; floats of one
@@ -175,14 +175,14 @@ typedef struct staged_run {
   size_t n_rows, n_slots;  // rows of the results of all images
 } staged_run;
 
-// Some channels of one slot.
+// A part of the channels of one slot.
 typedef struct staged_slot {
   const staged_run *r;
   float *ring, *zeros, *out, *bias;
   const float *w;  // [taps × w_step]
   size_t w_step;
   size_t first, channels;
-  int64_t next;  // the first row of the input that is not in the ring, nor passed over
+  int64_t next;  // next row of the input to enter the ring
 } staged_slot;
 
 static float *row_at(const staged_slot *u, int64_t kz, int64_t y) {
@@ -190,7 +190,7 @@ static float *row_at(const staged_slot *u, int64_t kz, int64_t y) {
   return u->ring + ((size_t)kz * s->reach + (size_t)y % s->reach) * s->row;
 }
 
-// Element of the input where the first of the slot's channels of row y of slice z begins.
+// First element in the input of the slot's channels of row y of slice z.
 static ptrdiff_t input_at(const staged_slot *u, size_t n, int64_t z, int64_t y) {
   const eti_image *const x = &u->r->c->x;
   return (ptrdiff_t)n * x->n_step + (ptrdiff_t)z * x->steps[0] + (ptrdiff_t)y * x->steps[1] +
@@ -212,7 +212,7 @@ static void fill_row(const staged_slot *u, float *row, ptrdiff_t at) {
     eti_dw_read(c, row, at, u->channels);
 }
 
-// Rows of the input that row y of slice z of the result reads, and where its taps begin.
+// Reads rows of the input for row y of slice z of the result, and finds their taps.
 static void fill_ring(staged_slot *u, size_t n, int64_t z, int64_t y) {
   const eti_conv *const c = u->r->c;
   const int64_t first = y * c->stride[1] - c->padding[1], after = first + (int64_t)u->r->s.reach;
@@ -241,7 +241,7 @@ static void point_taps(const staged_slot *u, int64_t z, int64_t y, const float *
   }
 }
 
-// A row of the slot's channels into the result.
+// Writes a row of the slot's channels to the result.
 static void store_row(const staged_slot *u, ptrdiff_t at) {
   const eti_conv *const c = u->r->c;
   const size_t width = (size_t)c->out.sizes[2];
@@ -276,7 +276,7 @@ static void run_row(const staged_slot *u, size_t n, int64_t z, int64_t y) {
   if (c->epilogue != NULL && in_place) eti_dw_epilogue(c, at, c->out.steps[2], width, u->channels);
 }
 
-// Rows [begin, end) of the result, of the slot's channels.
+// Computes rows [begin, end) of the result for the slot's channels.
 static void run_rows(staged_slot *u, size_t begin, size_t end) {
   const eti_conv *const c = u->r->c;
   const size_t height = (size_t)c->out.sizes[1], depth = (size_t)c->out.sizes[0];
@@ -302,7 +302,7 @@ static void run_slots(void *ctx, size_t begin, size_t end) {
     float *const w = u.bias + s->channels;
     for (; u.first < c->groups; u.first += s->channels) {
       u.channels = c->groups - u.first < s->channels ? c->groups - u.first : s->channels;
-      // Fewer channels lie elsewhere in a row.
+      // With fewer channels, rows have another layout.
       memset(u.ring, 0, (s->n_ring + s->row) * sizeof(float));
       for (size_t i = 0; i < u.channels; i++) u.bias[i] = eti_dw_bias(c, u.first + i);
       u.w = (const float *)c->ready.panels + u.first;

@@ -1,7 +1,6 @@
 // conv_depthwise_rows.c — depthwise convolutions of images stored plane by plane, any kernel, in up
-// to three dimensions. A band of the padded planes is copied apart by phase of the stride, so that
-// every tap of every output becomes a plain shift and the rows run through as vectors whatever the
-// stride:
+// to three dimensions. A band of the padded planes is split by phase of the stride, so that every
+// tap of every output is a plain shift and rows are vectorised for all strides:
 //
 //   plane (py, px) holds padded input (j·sy + py, i·sx + px) at row j, column i; pitch = columns
 //   tap (ky, kx) of output (y, x) = plane (ky·dy mod sy, kx·dx mod sx)
@@ -9,7 +8,7 @@
 //
 // Images with depth keep such planes of as many slices as the kernel reaches over, in a ring, and
 // planes of zeros for the slices outside. Half types are widened while they are copied. Small
-// groups of channels go the same way, some rows of the result at a time: k runs over taps, then
+// groups of channels use the same method, some rows of the result at a time: k runs over taps, then
 // channels. Relies on conv_depthwise.h.
 #include "kernels/op/conv/conv_depthwise.h"
 
@@ -19,9 +18,9 @@
 
 enum { FLAT_WIDTH = 64 };  // narrower outputs are computed with their padding, over all rows
 
-// A slot: the ring of slices, each of all input channels of a group, zeros where there is depth;
-// the flat result or a row of it, of each of n_rows channels; a widened row of the input; of
-// groups, the weights [channels of the result / n_rows][k][n_rows].
+// Layout of a slot: the ring of slices with all input channels of a group each, and zeros if there
+// is depth; the flat result or one of its rows, for each of n_rows channels; a widened row of the
+// input; for groups, the weights [channels of the result / n_rows][k][n_rows].
 typedef struct bands {
   size_t rows;               // output rows per band
   size_t pitch, plane;       // floats per row and per phase plane
@@ -80,12 +79,12 @@ typedef struct channel_run {
   const rows_run *r;
   float *slices;         // b.n_kept of b.n_slice, the last one zeros where there is depth
   float *out, *row, *w;  // b.n_out of each of b.n_rows, b.n_row, weights
-  ptrdiff_t x, y_out;    // where it begins in the input and in the result
+  ptrdiff_t x, y_out;    // its first elements in the input and in the result
   float bias[MAX_CHANNELS];
   float one[ETI_DW_TAPS];  // weights of a single channel
 } channel_run;
 
-// Whether any tap of a dimension falls on this phase of the stride.
+// True if some tap of a dimension is on this phase of the stride.
 static bool is_phase_read(const eti_conv *c, size_t d, int64_t phase) {
   for (int64_t t = 0; t < c->kernel[d]; t++) {
     if (t * c->dilation[d] % c->stride[d] == phase) return true;
@@ -93,7 +92,7 @@ static bool is_phase_read(const eti_conv *c, size_t d, int64_t phase) {
   return false;
 }
 
-// Columns of one input row, at element `at`, into a row of each phase plane of `planes`.
+// Copies one input row, at element `at`, into a row of each phase plane of `planes`.
 static void fill_row(const channel_run *u, float *planes, ptrdiff_t at) {
   const eti_conv *const c = u->r->c;
   const bands *const b = &u->r->b;
@@ -132,8 +131,8 @@ static void fill_rows(const channel_run *u, float *planes, ptrdiff_t at, size_t 
   }
 }
 
-// Copies a band of the slice at element `at`, outputs rows y0 and on, into phase planes; the
-// padding there is zero already.
+// Copies a band of the slice at element `at`, for outputs from row y0 on, into phase planes; their
+// padding is zero already.
 static void fill_slice(const channel_run *u, ptrdiff_t at, int64_t y0, float *planes) {
   const eti_conv *const c = u->r->c;
   const bands *const b = &u->r->b;
@@ -148,7 +147,7 @@ static void fill_slice(const channel_run *u, ptrdiff_t at, int64_t y0, float *pl
   }
 }
 
-// Slice z of the padded input lies in the ring; outside of the input are zeros.
+// Finds slice z of the padded input in the ring; slices outside of the input are zeros.
 static float *slice_at(const channel_run *u, int64_t z) {
   const bands *const b = &u->r->b;
   const bool inside = z >= 0 && z < u->r->c->x.sizes[0];
@@ -172,7 +171,7 @@ static void point_taps(const channel_run *u, int64_t first_z, const float *taps[
   }
 }
 
-// n elements of the channels from o on; their rows are b.n_out apart.
+// Computes n elements of the channels from o on; their rows are b.n_out apart.
 static void compute_row(const channel_run *u, size_t o, const float *const *taps, float *out,
                         size_t n) {
   const eti_conv *const c = u->r->c;
@@ -183,7 +182,7 @@ static void compute_row(const channel_run *u, size_t o, const float *const *taps
   }
 }
 
-// `rows` computed rows of one channel to the result, of which the first begins at element `at`.
+// Writes `rows` computed rows of one channel to the result, from element `at` on.
 static void store_rows(const channel_run *u, const float *src, ptrdiff_t at, size_t rows) {
   const eti_conv *const c = u->r->c;
   const size_t width = (size_t)c->out.sizes[2], pitch = u->r->b.pitch;
@@ -196,7 +195,7 @@ static void store_rows(const channel_run *u, const float *src, ptrdiff_t at, siz
     eti_dw_write(c, at, c->out.steps[2], src, width);
 }
 
-// `rows` rows of the channels from o on, n of them; the first begins at element `at`.
+// Computes `rows` rows of n channels from o on, from element `at` on.
 static void run_band(const channel_run *u, size_t o, size_t n, const float *taps[MAX_TAPS],
                      ptrdiff_t at, size_t rows) {
   const eti_conv *const c = u->r->c;
@@ -222,13 +221,13 @@ static void run_band(const channel_run *u, size_t o, size_t n, const float *taps
   }
 }
 
-// Rows y and on of all slices of the result.
+// Computes rows from y on of all slices of the result.
 static void run_bands(const channel_run *u, size_t y) {
   const eti_conv *const c = u->r->c;
   const bands *const b = &u->r->b;
   const size_t height = (size_t)c->out.sizes[1], rows = height - y < b->rows ? height - y : b->rows;
   const size_t n_out = b->n_rows == 1 ? 1 : c->c_out;
-  int64_t next = 0;  // the first slice that is not in the ring, nor passed over
+  int64_t next = 0;  // next slice to enter the ring
   for (int64_t z = 0; z < c->out.sizes[0]; z++) {
     const int64_t first = z * c->stride[0] - c->padding[0], after = first + (int64_t)b->reach;
     for (int64_t s = first > next ? first : next; s < after && s < c->x.sizes[0]; s++) {
@@ -254,7 +253,7 @@ static void run_bands(const channel_run *u, size_t y) {
   }
 }
 
-// Weights of a group as [channels of the result / n_rows][k][n_rows], zeros where there are none.
+// Packs the weights of a group as [channels of the result / n_rows][k][n_rows], padded with zeros.
 static void pack_group(const eti_conv *c, size_t group, size_t n_rows, float *w) {
   const ptrdiff_t es = (ptrdiff_t)c->esize;
   for (size_t o = 0; o < c->c_out; o++) {
@@ -271,7 +270,7 @@ static void pack_group(const eti_conv *c, size_t group, size_t n_rows, float *w)
   }
 }
 
-// Unit i of all images: a channel of the result, or a group of them.
+// Runs unit i of all images: a channel of the result, or a group of them.
 static void run_unit(channel_run *u, size_t i) {
   const eti_conv *const c = u->r->c;
   const bool is_group = c->c_in > 1;
@@ -305,7 +304,7 @@ static void run_slots(void *ctx, size_t begin, size_t end) {
   }
 }
 
-// Groups of few channels, whose products would fill no tile.
+// True for groups of few channels, whose products would fill no tile.
 bool eti_dw_takes_groups(const eti_conv *c) {
   return c->c_in > 1 && c->c_out <= MAX_CHANNELS && c->k <= MAX_TAPS && c->n_taps > 1;
 }

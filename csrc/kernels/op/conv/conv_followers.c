@@ -1,7 +1,7 @@
-// conv_followers.c — relu, hardtanh or clamp right after a convolution, on its result and in the
-// same memory: the convolution keeps its sums within the bounds and the call is absorbed
-// (et_absorb_fn in et.h). Relies on conv.h; calls no operator, and knows those that follow by name,
-// since a reference would keep them in every selective build.
+// conv_followers.c — absorption of a relu, hardtanh or clamp after a convolution, in place on its
+// result: the convolution clamps its sums, and the call is absorbed (et_absorb_fn in et.h). Relies
+// on conv.h. Calls no operator, and recognises them by name: a reference would keep them in every
+// selective build.
 #include "kernels/lib/args.h"
 #include "kernels/lib/promote.h"
 #include "kernels/lib/shape.h"
@@ -21,7 +21,7 @@ typedef struct follower {
 static const follower followers[] = {
     {"aten::clamp.out", 3, true}, {"aten::hardtanh.out", 3, true}, {"aten::relu.out", 1, false}};
 
-// Whether every run can give `to` the sizes of `from`, and both then have the same layout.
+// True if every run can give `to` the sizes of `from`, and both then have the same layout.
 static bool keeps_layout(const et_tensor *from, const et_tensor *to) {
   if ((to->flags & ET_TENSOR_DYNAMIC) == 0)
     return (from->flags & ET_TENSOR_DYNAMIC) == 0 && eti_same_layout(from, to);
@@ -29,8 +29,8 @@ static bool keeps_layout(const et_tensor *from, const et_tensor *to) {
          to->capacity >= from->capacity;
 }
 
-// The result of a call that reads the convolution's result and writes over it; NULL for another
-// call. Both are f32.
+// The result of a call that overwrites the convolution's result in place; NULL for another call.
+// Both are f32.
 static et_tensor *result_in_place(const et_call *call, const et_call *next, size_t i_out) {
   const et_value *const in = next->args[0], *const out = next->args[i_out];
   const et_tensor *const from = call->args[CONV_OUT]->as.tensor;
@@ -51,7 +51,7 @@ static bool read_bound(et_value *const *args, size_t i, float *bound) {
          (!present || eti_scalar_store(&value, ET_F32, bound));
 }
 
-// A bound that is NaN makes everything NaN, as in clamp.
+// Reads the bounds; a NaN bound makes everything NaN, as in clamp.
 static bool read_range(et_value *const *args, eti_clamp_range *range) {
   *range = ETI_CLAMP_NONE;
   if (!read_bound(args, 1, &range->low) || !read_bound(args, 2, &range->high)) return false;

@@ -1,11 +1,11 @@
-// conv_nonfinite.c — a transposed convolution whose weights hold infinities or NaN. Its phases
-// (conv_phases.c) multiply the padding around the image by weights as well, which only finite ones
-// survive; here only inputs that exist are multiplied, one by one, as eager torch does. Speed does
-// not matter. Relies on conv.h and the cast table.
+// conv_nonfinite.c — transposed convolutions with infinite or NaN weights. The phases
+// (conv_phases.c) multiply the padding around the image by weights, which is wrong for such
+// weights. Here only existing inputs are multiplied, one by one, as in eager torch. Speed does not
+// matter. Relies on conv.h and the cast table.
 #include "kernels/micro/convert/cast.h"
 #include "kernels/op/conv/conv.h"
 
-// Whether some of n numbers have all bits of `exponent`, which only infinities and NaN have.
+// True if some of n numbers have all bits of `exponent`, as infinities and NaN do.
 static bool some_u16(const uint16_t *p, size_t n, uint16_t exponent) {
   unsigned found = 0;
   for (size_t i = 0; i < n; i++) found |= (unsigned)((p[i] & exponent) == exponent);
@@ -45,15 +45,15 @@ static double load_f64(const eti_conv *c, const char *data, ptrdiff_t at) {
   return value;
 }
 
-// Element i of the image that tap t of output o sees, i·stride = o + padding − t·dilation. False
-// when there is none.
+// Finds element i of the image under tap t of output o, i·stride = o + padding − t·dilation. False
+// if there is none.
 static bool input_of(const eti_conv *c, size_t d, int64_t o, int64_t t, int64_t *i) {
   const int64_t at = o + c->padding[d] - t * c->dilation[d];
   *i = at / c->stride[d];
   return at >= 0 && at % c->stride[d] == 0 && *i < c->x.sizes[d];
 }
 
-// The sum over all inputs of one group for pixel o of its output channel, whose weights begin at w.
+// Sum over all inputs of one group for pixel o of an output channel with the weights w.
 static double sum_of(const eti_conv *c, ptrdiff_t image, const char *w, const int64_t o[3]) {
   double sum = 0.0;
   for (size_t tap = 0; tap < c->n_taps; tap++) {
@@ -75,7 +75,7 @@ static double sum_of(const eti_conv *c, ptrdiff_t image, const char *w, const in
   return sum;
 }
 
-// Items are planes of the result.
+// Each item is a plane of the result.
 static void run_planes(void *ctx, size_t begin, size_t end) {
   const eti_conv *const c = ctx;
   const size_t channels = c->groups * c->c_out;

@@ -1,7 +1,7 @@
-// conv_pack.c — the operands of a convolution's product: weights, and patches of the input, written
-// into the panels of micro/gemm/gemm.h, or pointed at where they lie. Relies on micro/gemm/gemm.h,
-// micro/conv/direct_conv.h and the geometry of conv.h. Does not know the order of jobs nor what
-// becomes of the product.
+// conv_pack.c — the operands of a convolution's product: weights, and patches of the input, packed
+// into the panels of micro/gemm/gemm.h, or read in place. Relies on micro/gemm/gemm.h,
+// micro/conv/direct_conv.h and the geometry of conv.h. Knows neither the order of jobs nor the use
+// of the product.
 #include "kernels/op/conv/conv.h"
 
 #include "kernels/micro/convert/cast.h"
@@ -16,9 +16,9 @@
 
 enum { PACK_FLOATS = 4 * 1024 };
 
-// The usual layout, [out][in][taps] without gaps: rows are packed as they lie, a few channels at a
-// time, and the values of each tap and channel are then moved to their place. Only whole channels:
-// k0 = 0, n_k = k.
+// Packs the usual layout, [out][in][taps] without gaps: rows are packed unchanged, a few channels
+// at a time, and the values of each tap and channel then move to their positions. Only for whole
+// channels: k0 = 0, n_k = k.
 static bool pack_dense_weights(const eti_gemm *g, char *dst, size_t width, size_t n,
                                const char *w) {
   const eti_conv *const c = g->ctx;
@@ -83,7 +83,7 @@ void eti_conv_pack_weights(const eti_gemm *g, void *dst, size_t width, size_t fi
 
 // ---- patches into panels
 
-// Lanes [j, j + n) of the panel rows of channels [channel, channel + count) at one tap.
+// A patch: lanes [j, j + n) of the panel rows of channels [channel, channel + count) at one tap.
 typedef struct patch {
   const eti_gemm *g;
   const eti_conv *c;
@@ -99,7 +99,7 @@ static void zero_lanes(const patch *p, size_t j, size_t n) {
     memset(p->dst + (r * p->width + j) * es, 0, n * es);
 }
 
-// n pixels from element `at` on, `step` apart.
+// Copies n pixels from element `at` on, `step` apart.
 static void copy_lanes(const patch *p, size_t j, size_t n, ptrdiff_t at, ptrdiff_t step) {
   const size_t es = p->g->kernel->esize;
   const ptrdiff_t src_es = (ptrdiff_t)p->c->x_esize, c_step = p->c->x.c_step;
@@ -126,7 +126,7 @@ static int64_t source_of(const eti_conv *c, size_t d, int64_t o, int64_t t) {
   return i >= 0 && i < c->x.sizes[d] ? i : -1;
 }
 
-// The subrange [*from, *to) of outputs [o, o + n), in the innermost dimension, whose tap t lies
+// Finds the subrange [*from, *to) of outputs [o, o + n), in the innermost dimension, whose tap t is
 // inside the input.
 static void inside_range(const eti_conv *c, int64_t o, int64_t n, int64_t t, int64_t *from,
                          int64_t *to) {
@@ -140,7 +140,7 @@ static void inside_range(const eti_conv *c, int64_t o, int64_t n, int64_t t, int
   *to = hi - o;
 }
 
-// One tap of n output pixels that lie side by side in one row.
+// Gathers one tap of n output pixels that are side by side in one row.
 static void gather_row(const patch *p, const int64_t o[3], size_t j, size_t n,
                        const int64_t tap[3]) {
   const eti_conv *const c = p->c;
@@ -172,16 +172,16 @@ static void gather_pixels(patch *p, size_t first, size_t n, const int64_t tap[3]
   zero_lanes(p, n, p->width - n);
 }
 
-// Values of k that lie side by side in memory for a pixel inside the image: its channels at one
-// tap, or at all taps of a row of the kernel.
+// Number of values of k that are adjacent in memory for a pixel inside the image: its channels at
+// one tap, or at all taps of a row of the kernel.
 static size_t run_of_k(const eti_conv *c) {
   const bool joins = c->x.c_step == 1 && c->dilation[2] == 1 &&
                      (c->x.steps[2] == (ptrdiff_t)c->c_in || c->kernel[2] == 1);
   return joins ? c->c_in * (size_t)c->kernel[2] : c->c_in;
 }
 
-// A panel of pixels of one row whose taps are all inside sideways: runs of k are packed like rows
-// of a matrix. False where that does not hold.
+// Packs a panel of pixels of one row whose taps are all inside sideways: runs of k are packed like
+// rows of a matrix. False for other panels.
 static bool pack_inner_pixels(const eti_gemm *g, const char *x, char *dst, size_t width,
                               size_t first, size_t n, size_t k0, size_t n_k) {
   const eti_conv *const c = g->ctx;
@@ -237,7 +237,7 @@ void eti_conv_pack_patches(const eti_gemm *g, void *dst, size_t width, size_t fi
   }
 }
 
-// Finds the channels of n pixels, tap by tap; padding points at zeros.
+// Finds the channels of n pixels, tap by tap; padding points to zeros.
 void eti_conv_point_pixels(const eti_gemm *g, const void **rows, size_t first, size_t n) {
   const eti_conv *const c = g->ctx;
   const eti_image *const x = &c->x;

@@ -1,9 +1,9 @@
 // conv_phases.c — a transposed convolution as plain ones. Input position i feeds output o through
-// tap t when o = i·s − p + t·d (stride, padding, dilation). Outputs that leave the same remainder
-// modulo s, a phase, see every input through the same few taps, and neighbours in a phase see
-// neighbouring inputs: a phase is a convolution of stride 1 whose outputs lie s apart, and no zero
-// is ever multiplied. The taps of a phase are walked from the last to the first, so that inputs
-// ascend. Relies on conv.h; knows neither panels nor threads.
+// tap t when o = i·s − p + t·d (stride, padding, dilation). Outputs with the same remainder modulo
+// s, a phase, use every input through the same few taps, and neighbours in a phase use neighbouring
+// inputs. So a phase is a convolution of stride 1 whose outputs are s apart, and no zero is ever
+// multiplied. The taps of a phase are walked from the last to the first, so that inputs ascend.
+// Relies on conv.h; knows neither panels nor threads.
 #include "kernels/op/conv/conv.h"
 
 static size_t min_size(int64_t a, int64_t b) {
@@ -16,7 +16,7 @@ size_t eti_conv_n_phases(const eti_conv *c) {
   return n;
 }
 
-// One dimension of a phase: outputs `first`, first + s, … Taps that reach them are t0, t0 + step, …
+// Sets one dimension of a phase: outputs `first`, first + s, … use the taps t0, t0 + step, …
 static void cut_dimension(eti_conv *p, const eti_conv *c, size_t d, int64_t first) {
   const int64_t s = c->stride[d], dilation = c->dilation[d];
   int64_t t0 = 0, step = 1;

@@ -1,11 +1,11 @@
 // conv_stage.c — images that a convolution reads from scratch, one at a time: planes that are worth
-// turning into channels-last pixels, and half types of which many taps read each element, widened
+// transposing to channels-last pixels, and half types with elements that many taps read, widened
 // once. Relies on conv.h and micro/transpose.h; does not know the layout of the product.
 #include "kernels/kernel.h"
 #include "kernels/micro/transpose.h"
 #include "kernels/op/conv/conv.h"
 
-// One step leads from each pixel to the next, row after row.
+// True if one step leads from each pixel to the next, row after row.
 bool eti_conv_pixel_step(const eti_image *im, ptrdiff_t *step) {
   ptrdiff_t expected = 0;
   bool found = false;
@@ -21,8 +21,8 @@ bool eti_conv_pixel_step(const eti_image *im, ptrdiff_t *step) {
 }
 
 enum {
-  TURN_COST = 500,  // multiply-adds that take as long as moving an element to its place and back
-  TURN_HALVES = 8 * 1024,          // that are transposed before they are widened
+  TURN_COST = 500,                 // multiply-adds in the time of transposing an element and back
+  TURN_HALVES = 8 * 1024,          // halves that are transposed before they are widened
   GRAIN = 16 * 1024,               // elements
   MAX_WIDENED = 16 * 1024 * 1024,  // elements: the scratch of the other operators is far smaller
 };
@@ -35,8 +35,8 @@ static bool is_half(const eti_conv *c) {
   return eti_dtype_in(c->x_dtype, ET_TYPES_HALF);
 }
 
-// Planes whose pixels, once the channels of each lie side by side, can be read in place by every
-// tap; and the work is enough, or the pixels too few for tiles of them.
+// True if transposing pays: every tap can read pixels in place once their channels are adjacent,
+// and the work is large enough, or there are too few pixels for tiles of them.
 static bool pays_to_turn(const eti_conv *c) {
   ptrdiff_t step;
   if (c->x.c_step == 1 || !eti_conv_pixel_step(&c->x, &step) || step != 1 ||
@@ -50,7 +50,7 @@ static bool pays_to_turn(const eti_conv *c) {
          moved * TURN_COST <= (double)c->pixels * (double)c->c_out * (double)c->k;
 }
 
-// Every element is read by two taps or more.
+// True if two taps or more read every element.
 static bool pays_to_widen(const eti_conv *c) {
   ptrdiff_t step = 0;
   const size_t n = input_pixels(c);
@@ -102,7 +102,7 @@ static void turn_halves(void *ctx, size_t begin, size_t end) {
   }
 }
 
-// Lines are the channels of pixels, or the pixels of channels.
+// Each line is the channels of a pixel, or the pixels of a channel.
 static void widen_lines(void *ctx, size_t begin, size_t end) {
   const staging *const s = ctx;
   const eti_conv *const c = s->c;

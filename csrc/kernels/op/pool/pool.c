@@ -1,8 +1,8 @@
 // pool.c — max, average and adaptive average pooling in two and three dimensions, any layout and
 // real type. A row of outputs is computed tap by tap: each tap of the window is one strided run of
 // the input, added to (or compared with) the row so far. Types other than f32, f64 and i64 are cast
-// on the way: half types to f32, integers to i64. Relies on micro/pool/row_pool.h. Knows the
-// windows and their borders.
+// first: half types to f32, integers to i64. Relies on micro/pool/row_pool.h. Knows the windows and
+// their borders.
 #include "kernels/kernel.h"
 #include "kernels/op/pool/pool.h"
 #include "kernels/ops.h"
@@ -14,8 +14,8 @@ enum { ROW = 256 };  // outputs computed at a time
 
 // ---- arguments
 
-// One or `spatial` integers into the last ones of three; an empty list leaves `out` alone when that
-// is allowed.
+// Reads one or `spatial` integers into the last ones of three; an allowed empty list leaves `out`
+// unchanged.
 static et_status read_list(const et_kernel_ctx *ctx, et_value *const *args, size_t i,
                            const eti_pool *p, const char *what, int64_t least, bool may_be_empty,
                            int64_t out[3]) {
@@ -74,14 +74,14 @@ static et_status read_output(const et_kernel_ctx *ctx, et_value *const *args, si
 
 typedef struct row_buffers {
   _Alignas(64) char room[ROW * 8];
-  char *value;  // sums or maxima: the room, or where they go
+  char *value;  // sums or maxima: in a buffer, or in the output
   _Alignas(64) char cast[ROW * 8];
   _Alignas(64) char columns[ROW * 8];   // of an adaptive window: sums down its rows
-  int32_t at[ROW], column_at[ROW * 2];  // where maxima were found
+  int32_t at[ROW], column_at[ROW * 2];  // positions of maxima
 } row_buffers;
 
-// Elements of one input row at ix, ix + *step …: where they lie when the micro-kernel can read
-// them, else cast to a row, where they are *step apart.
+// Reads elements of one input row at ix, ix + *step …: in place if the micro-kernel can read them,
+// else cast to a row, where they are *step apart.
 static const void *tap_row(const eti_pool *p, const char *plane, ptrdiff_t row, int64_t ix,
                            size_t n, row_buffers *b, size_t *step) {
   const ptrdiff_t es = (ptrdiff_t)et_dtype_bytes((et_dtype)p->x->dtype);
@@ -89,7 +89,8 @@ static const void *tap_row(const eti_pool *p, const char *plane, ptrdiff_t row, 
   if (p->x->dtype == p->micro->dtype && (p->x_steps[2] == 1 || n == 1)) return src;
   const eti_cast_fn cast = eti_casts[p->x->dtype][p->micro->dtype];
   const size_t reach = (n - 1) * *step + 1;
-  if (p->x_steps[2] == 1 && reach <= sizeof b->cast / p->micro->esize) {  // what lies between, too
+  if (p->x_steps[2] == 1 &&
+      reach <= sizeof b->cast / p->micro->esize) {  // with the elements between
     cast(b->cast, p->micro->esize, src, es, reach);
     return b->cast;
   }
@@ -98,12 +99,12 @@ static const void *tap_row(const eti_pool *p, const char *plane, ptrdiff_t row, 
   return b->cast;
 }
 
-// All taps of outputs [x0, x0 + n) of one row. iy, iz: input row; adds or compares.
+// Adds or compares all taps of outputs [x0, x0 + n) of one row; iy, iz: input row.
 static void run_taps(const eti_pool *p, const char *plane, int64_t iz, int64_t iy, int64_t x0,
                      size_t n, row_buffers *b) {
   const ptrdiff_t row = (ptrdiff_t)iz * p->x_steps[0] + (ptrdiff_t)iy * p->x_steps[1];
   const int64_t s = p->stride[2];
-  // Only taps that touch the input for some output: windows may be far larger than it.
+  // Skips taps that touch no input for any output: windows may be far larger than it.
   const int64_t least = p->padding[2] - (x0 + (int64_t)n - 1) * s,
                 most = p->in[2] - 1 + p->padding[2] - x0 * s;
   int64_t k = least <= 0 ? 0 : (least + p->dilation[2] - 1) / p->dilation[2];
@@ -141,19 +142,20 @@ static void start_values(const eti_pool *p, size_t n, row_buffers *b) {
   eti_row_pool_start_max(p->micro, b->value, n);
 }
 
-// Whether maxima are found down the columns of a row of windows first: neighbouring windows share
-// them, and they lie side by side whatever the stride.
+// True if maxima are found first down the columns of a row of windows: neighbouring windows share
+// columns, which are adjacent for any stride.
 static bool shares_columns(const eti_pool *p) {
   return p->is_max && p->kernel[2] > 1 && p->kernel[2] <= ROW / 2 && p->dilation[2] == 1 &&
          p->stride[2] < p->kernel[2] && p->kernel[0] * p->kernel[1] > 1;
 }
 
-// Input columns that fit the buffers.
+// Number of input columns that fit the buffers.
 static int64_t columns_at_once(const eti_pool *p) {
   return p->micro->esize == 4 ? 2 * ROW : ROW;
 }
 
-// Outputs [x0, x0 + n) of a row of windows: the largest of each column, then of their columns.
+// Computes outputs [x0, x0 + n) of a row of windows: the maximum of each column, then of their
+// columns.
 static void run_columns(const eti_pool *p, const char *plane, const eti_pool_window *wz,
                         const eti_pool_window *wy, int64_t x0, size_t n, row_buffers *b) {
   const int64_t s = p->stride[2], pad = p->padding[2], last = x0 + (int64_t)n - 1;
@@ -176,7 +178,7 @@ static void run_columns(const eti_pool *p, const char *plane, const eti_pool_win
                     (int32_t)((iz * p->in[1] + iy) * p->in[2] + from), count);
     }
   }
-  for (int64_t k = 0; k < p->kernel[2]; k++) {  // outputs whose column k is there
+  for (int64_t k = 0; k < p->kernel[2]; k++) {  // outputs whose column k exists
     const int64_t shift = k - pad;
     int64_t lo = shift >= 0 ? 0 : (-shift + s - 1) / s,
             hi = p->in[2] - 1 - shift < 0 ? 0 : (p->in[2] - 1 - shift) / s + 1;
@@ -190,8 +192,8 @@ static void run_columns(const eti_pool *p, const char *plane, const eti_pool_win
   }
 }
 
-// An adaptive window has its own size per output: its rows are summed column by column, which is
-// done once for all outputs of the row, then its columns.
+// Adaptive windows have their own size per output: their rows are summed column by column, once for
+// all outputs of the row, then their columns.
 static void run_adaptive(const eti_pool *p, const char *plane, const eti_pool_window *wz,
                          const eti_pool_window *wy, int64_t x0, size_t n, row_buffers *b) {
   const size_t es = p->micro->esize;
@@ -233,7 +235,7 @@ static int64_t divisor_of(const eti_pool *p, const eti_pool_window *wz, const et
   return eti_pool_counted(p, wz) * eti_pool_counted(p, wy) * eti_pool_counted(p, &wx);
 }
 
-// Values [first, last) over one divisor.
+// Divides values [first, last) by one divisor.
 static void divide_values(const eti_pool *p, int64_t by, size_t first, size_t last,
                           row_buffers *b) {
   switch (p->micro->dtype) {
@@ -292,7 +294,7 @@ static void run_planes(void *ctx, size_t begin, size_t end) {
     for (int64_t x0 = 0; x0 < p->size[2]; x0 += most) {
       const size_t n = (size_t)(p->size[2] - x0 < most ? p->size[2] - x0 : most);
       start_row(p, &wz, &wy, x0, n, &b);
-      const bool by_columns =  // a mean of one window a row has no neighbours to go with
+      const bool by_columns =  // a single window per row has no neighbours
           !p->is_max && (p->is_adaptive || p->size[2] == 1);
       if (by_columns) run_adaptive(p, x, &wz, &wy, x0, n, &b);
       if (columns) run_columns(p, x, &wz, &wy, x0, n, &b);
@@ -306,10 +308,10 @@ static void run_planes(void *ctx, size_t begin, size_t end) {
   }
 }
 
-// ---- channels last: the channels of a pixel are the row
+// ---- channels last: each row is the channels of a pixel
 
-// Channels [c0, c0 + n) of `count` pixels from an element offset on, in the micro-kernel's type; of
-// more than one only where they lie side by side.
+// Reads channels [c0, c0 + n) of `count` pixels from an element offset on, in the micro-kernel's
+// type; more than one pixel only if they are adjacent.
 static const char *load_pixels(const eti_pool *p, ptrdiff_t at, size_t count, size_t n,
                                row_buffers *b) {
   const ptrdiff_t es = (ptrdiff_t)et_dtype_bytes((et_dtype)p->x->dtype);
@@ -319,14 +321,13 @@ static const char *load_pixels(const eti_pool *p, ptrdiff_t at, size_t count, si
   return b->cast;
 }
 
-// The number of neighbouring pixels of n channels that the buffers hold; 1 where pixels are not
-// adjacent.
+// Number of neighbouring pixels of n channels that the buffers hold; 1 if pixels are not adjacent.
 static int64_t pixels_at_once(const eti_pool *p, size_t n) {
   const bool dense = p->x_steps[2] == (ptrdiff_t)n && p->dilation[2] == 1;
   return dense ? (int64_t)(ROW * 8 / p->micro->esize / n) : 1;
 }
 
-// Sums down the rows of the window, then over its columns, as run_adaptive does.
+// Adds the rows of the window, then its columns, as run_adaptive does.
 static void pixel_columns(const eti_pool *p, ptrdiff_t base, const eti_pool_window w[3], size_t n,
                           row_buffers *b) {
   const int64_t most = pixels_at_once(p, n);
@@ -360,7 +361,7 @@ static void pixel_taps(const eti_pool *p, ptrdiff_t base, const eti_pool_window 
         for (size_t k = 0; k < count; k++, x += n * es) {
           if (!p->is_max) {
             p->micro->add(b->value, x, 1, n);
-          } else {  // gives channel i the place plus i
+          } else {  // channel i has the position plus i
             p->micro->max(b->value, b->at, x, 1, first + (int32_t)k, n);
           }
         }
@@ -408,7 +409,7 @@ static void run_pixel(const eti_pool *p, size_t image, const int64_t o[3],
   }
 }
 
-// Items are rows of output pixels: images × depth × height.
+// Each item is a row of output pixels: images × depth × height.
 static void run_pixels(void *ctx, size_t begin, size_t end) {
   const eti_pool *const p = ctx;
   const size_t rows = (size_t)(p->size[0] * p->size[1]);
@@ -423,7 +424,7 @@ static void run_pixels(void *ctx, size_t begin, size_t end) {
   }
 }
 
-// Whether the channels of a pixel are neighbours, in every tensor.
+// True if the channels of a pixel are adjacent in every tensor.
 static bool channels_last(const eti_pool *p) {
   return p->lead == 2 && p->x->sizes[1] > 1 && p->x->strides[1] == 1 && p->out->strides[1] == 1 &&
          (p->indices == NULL || p->indices->strides[1] == 1);

@@ -1,5 +1,5 @@
-// pool.h — the geometry of pooling, read once from the arguments, and the inputs that an output's
-// window covers. Pools with fewer dimensions have leading ones of size 1. Relies on et.h and
+// pool.h — the geometry of pooling, read once from the arguments, and the inputs of an output's
+// window. Pools with fewer dimensions have leading ones of size 1. Relies on et.h and
 // micro/pool/row_pool.h. Internal to op/pool*.c.
 #ifndef ET_OP_POOL_H
 #define ET_OP_POOL_H
@@ -12,10 +12,10 @@
 typedef struct eti_pool {
   const char *op;  // for messages
   bool is_max;
-  bool is_adaptive;  // windows share the input evenly, whatever stride and padding say
+  bool is_adaptive;  // windows divide the input evenly; stride and padding are ignored
   const et_tensor *x, *out;
-  const et_tensor *indices;  // where maxima were found; or NULL
-  const et_tensor *samples;  // fractional pools: where windows begin; else NULL
+  const et_tensor *indices;  // positions of maxima; or NULL
+  const et_tensor *samples;  // fractional pools: starts of windows; else NULL
   const eti_row_pool_micro *micro;
   size_t spatial, lead;  // spatial dimensions; those before them (1 or 2)
   int64_t in[3], size[3], kernel[3], stride[3], padding[3], dilation[3];
@@ -24,16 +24,16 @@ typedef struct eti_pool {
   int64_t divisor;  // 0: the window's
 } eti_pool;
 
-// Argument 0 as x: its sizes and the loops for its type. `op` and `spatial` are set; windows become
-// single elements.
+// Reads argument 0 as x: its sizes and the loops for its type. `op` and `spatial` are set; windows
+// become single elements.
 et_status eti_pool_read_input(const et_kernel_ctx *ctx, et_value *const *args, et_dtype_set types,
                               eti_pool *p);
-// Arguments count_include_pad and divisor_override of means, the first of them at position i.
+// Reads count_include_pad and divisor_override of means, from argument i on.
 et_status eti_pool_read_divisor(const et_kernel_ctx *ctx, et_value *const *args, size_t i,
                                 eti_pool *p);
 // The shape of the outputs, once `size` is known.
 eti_shape eti_pool_out_shape(const eti_pool *p);
-// Elements from place to place of t along the three dimensions.
+// Steps of t in elements along the three dimensions.
 void eti_pool_take_steps(const eti_pool *p, const et_tensor *t, ptrdiff_t steps[3]);
 
 // The first element of plane i (of images × channels) of t.
@@ -67,7 +67,7 @@ static inline eti_pool_window eti_pool_window_of(const eti_pool *p, size_t d, in
   return w;
 }
 
-// The number of positions of a window that its mean counts.
+// Number of positions of a window that count for its mean.
 static inline int64_t eti_pool_counted(const eti_pool *p, const eti_pool_window *w) {
   return p->count_padding ? w->padded : w->to - w->from;
 }

@@ -63,7 +63,7 @@ static void add_shares(const eti_pool *g, ptrdiff_t row, int64_t area, const row
   }
 }
 
-// Inputs [c0, c1) of row (z, y), into sums.
+// Sums the shares of inputs [c0, c1) of row (z, y).
 static void sum_row(const eti_pool *g, size_t plane, const int64_t i[2], int64_t c0, int64_t c1,
                     row_windows *w, double *sums) {
   int64_t from[3], to[3], ignored;
@@ -157,7 +157,7 @@ static et_status run_gradient(const et_kernel_ctx *ctx, eti_pool *g) {
 }
 
 // (grad_output, self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override,
-// grad_input); how many outputs ceil_mode made is seen in the gradient.
+// grad_input); the gradient's size already includes ceil_mode.
 static et_status avg_backward(const et_kernel_ctx *ctx, et_value *const *args, size_t spatial,
                               const char *op) {
   eti_pool g = {.op = op, .spatial = spatial};

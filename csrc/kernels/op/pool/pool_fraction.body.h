@@ -4,7 +4,7 @@
 #define CAT_(a, b) a##_##b
 #define CAT(a, b) CAT_(a, b)
 
-// n windows of a row of outputs, which begin at columns `starts`.
+// Computes n windows of a row of outputs, which begin at columns `starts`.
 static void CAT(small_windows, SUFFIX)(const window_row *r, const int32_t *starts, size_t n) {
   const T *const x = r->x;
   T *const out = r->out;

@@ -1,4 +1,4 @@
-// pool_geometry.c — the arguments that all pooling operators have in common; see pool.h.
+// pool_geometry.c — arguments that all pooling operators share; see pool.h.
 #include "kernels/kernel.h"
 #include "kernels/op/pool/pool.h"
 

@@ -1,7 +1,7 @@
-// pool_windows.c — the largest element of windows that do not follow a stride: adaptive_max_pool
-// and fractional_max_pool in two and three dimensions, any layout and real type. Each output looks
-// at its own window; the last NaN wins, else the first of equal elements, as in ATen. Relies on
-// element.h. (Pooling with strides is in pool.c.)
+// pool_windows.c — maxima of windows without a fixed stride: adaptive_max_pool and
+// fractional_max_pool in two and three dimensions, any layout and real type. Each output reads its
+// own window; the last NaN wins, else the first of equal elements, as in ATen. Relies on element.h.
+// (Pooling with strides is in pool.c.)
 #include "kernels/lib/element.h"
 #include "kernels/kernel.h"
 #include "kernels/op/pool/pool.h"
@@ -9,8 +9,8 @@
 
 #include <math.h>
 
-// The first index of output o's window, when windows of one size are spread with a random shift.
-// Computed in f32 unless the images are f64, as torch does: another rounding is another window.
+// First index of output o's window, when windows of one size are spread with a random shift.
+// Computed in f32 unless the images are f64, as in torch: another rounding gives another window.
 static int64_t fractional_start(const eti_pool *p, size_t d, int64_t o, double shift) {
   const int64_t room = p->in[d] - p->kernel[d];
   if (o == p->size[d] - 1) return room;
@@ -42,9 +42,9 @@ static eti_pool_window window_of(const eti_pool *p, size_t d, size_t plane, int6
 enum { ROW = 256 };  // columns, or channels, at a time
 
 typedef struct row_buffers {
-  _Alignas(64) char value[ROW * 8];  // the largest so far, in the micro-kernel's type
+  _Alignas(64) char value[ROW * 8];  // the maximum so far, in the micro-kernel's type
   _Alignas(64) char cast[ROW * 8];
-  int32_t at[ROW];  // and its place in the plane
+  int32_t at[ROW];  // and its position in the plane
 } row_buffers;
 
 static void start_values(const eti_pool *p, int32_t first, size_t n, row_buffers *b) {
@@ -52,7 +52,7 @@ static void start_values(const eti_pool *p, int32_t first, size_t n, row_buffers
   eti_row_pool_start_max(p->micro, b->value, n);
 }
 
-// n elements of the input, `step` apart, as neighbours of the micro-kernel's type.
+// Reads n elements of the input, `step` apart, as adjacent ones of the micro-kernel's type.
 static const void *run_of(const eti_pool *p, ptrdiff_t at, ptrdiff_t step, size_t n,
                           row_buffers *b) {
   const ptrdiff_t es = (ptrdiff_t)et_dtype_bytes((et_dtype)p->x->dtype);
@@ -66,7 +66,7 @@ static int32_t place_of(const eti_pool *p, int64_t z, int64_t y, int64_t x) {
   return (int32_t)((z * p->in[1] + y) * p->in[2] + x);
 }
 
-// The largest of each of the n columns from x0 on, over the rows of the window.
+// Maximum of each of the n columns from x0 on, over the rows of the window.
 static void pool_columns(const eti_pool *p, ptrdiff_t plane, const eti_pool_window w[3], int64_t x0,
                          size_t n, row_buffers *b) {
   start_values(p, place_of(p, w[0].from, w[1].from, x0), n, b);
@@ -80,7 +80,7 @@ static void pool_columns(const eti_pool *p, ptrdiff_t plane, const eti_pool_wind
   }
 }
 
-// One element and its place; `at` < 0: none yet.
+// One element and its position; `at` < 0: none yet.
 typedef union number {
   double d;
   int64_t i;
@@ -91,8 +91,8 @@ typedef struct largest {
   int32_t at;
 } largest;
 
-// Takes columns [from, to) of the buffers. A column tells only its own best, so of equal ones the
-// smaller place wins here, and of NaNs the larger.
+// Compares columns [from, to) of the buffers with the best. A column has only its own maximum, so
+// of equal ones the smaller position wins here, and of NaNs the larger.
 static void fold_columns(const eti_pool *p, size_t from, size_t to, const row_buffers *b,
                          largest *best) {
   for (size_t i = from; i < to; i++) {
@@ -128,8 +128,8 @@ static void store_one(const eti_pool *p, size_t plane, const int64_t o[3], const
   ((int64_t *)p->indices->data)[index_at] = best->at;
 }
 
-// One row of outputs. Neighbouring windows share their columns as far as the buffers reach, and
-// unless too many lie between them.
+// Computes one row of outputs. Neighbouring windows share columns if the buffers are large enough
+// and the windows are close.
 static void pool_row(const eti_pool *p, size_t plane, int64_t o[3], row_buffers *b) {
   enum { GAP = 16 };
   const ptrdiff_t base = eti_pool_plane(p, p->x, plane);
@@ -163,7 +163,7 @@ static void pool_row(const eti_pool *p, size_t plane, int64_t o[3], row_buffers 
   }
 }
 
-// ---- small windows of one size: each by itself
+// ---- small windows of one size, computed one by one
 
 // A row of outputs; steps in elements.
 typedef struct window_row {
@@ -201,7 +201,7 @@ static bool has_small_windows(const eti_pool *p) {
          p->kernel[0] * p->kernel[1] * p->kernel[2] <= SMALL;
 }
 
-// Items are rows of outputs; those of a plane begin at the same columns.
+// Each item is a row of outputs; those of a plane begin at the same columns.
 static void pool_small(void *opaque, size_t begin, size_t end) {
   const eti_pool *const p = opaque;
   const size_t rows = (size_t)(p->size[0] * p->size[1]);
@@ -230,7 +230,7 @@ static void pool_small(void *opaque, size_t begin, size_t end) {
   }
 }
 
-// Items are rows of outputs.
+// Each item is a row of outputs.
 static void pool_rows(void *opaque, size_t begin, size_t end) {
   const eti_pool *const p = opaque;
   const size_t rows = (size_t)(p->size[0] * p->size[1]);
@@ -241,7 +241,7 @@ static void pool_rows(void *opaque, size_t begin, size_t end) {
   }
 }
 
-// ---- channels last: the channels of a pixel are the row
+// ---- channels last: each row is the channels of a pixel
 
 static ptrdiff_t pixel_of(const et_tensor *t, const ptrdiff_t steps[3], size_t image,
                           const int64_t o[3], size_t c0) {
@@ -260,7 +260,7 @@ static void pool_pixel(const eti_pool *p, size_t image, const int64_t o[3],
     start_values(p, place_of(p, w[0].from, w[1].from, w[2].from), n, b);
     for (i[0] = w[0].from; i[0] < w[0].to; i[0]++) {
       for (i[1] = w[1].from; i[1] < w[1].to; i[1]++) {
-        for (i[2] = w[2].from; i[2] < w[2].to; i[2]++) {  // gives channel c the place plus c
+        for (i[2] = w[2].from; i[2] < w[2].to; i[2]++) {  // channel c has the position plus c
           const void *const x = run_of(p, pixel_of(p->x, p->x_steps, image, i, c0), 1, n, b);
           p->micro->max(b->value, b->at, x, 1, place_of(p, i[0], i[1], i[2]), n);
         }
@@ -275,7 +275,7 @@ static void pool_pixel(const eti_pool *p, size_t image, const int64_t o[3],
   }
 }
 
-// Items are rows of output pixels: images × depth × height.
+// Each item is a row of output pixels: images × depth × height.
 static void pool_pixels(void *opaque, size_t begin, size_t end) {
   const eti_pool *const p = opaque;
   const size_t rows = (size_t)(p->size[0] * p->size[1]);
@@ -290,7 +290,7 @@ static void pool_pixels(void *opaque, size_t begin, size_t end) {
   }
 }
 
-// Whether the channels of a pixel are neighbours, in every tensor, and share their windows.
+// True if the channels of a pixel are adjacent in every tensor, and share their windows.
 static bool channels_last(const eti_pool *p) {
   return p->is_adaptive && p->lead == 2 && p->x->sizes[1] > 1 && p->x->strides[1] == 1 &&
          p->out->strides[1] == 1 && p->indices->strides[1] == 1;

@@ -1,13 +1,13 @@
-// choose_qparams.c — the choice of scale and zero point from the values of a tensor, or of each of
-// its tokens, as torch's decomposed operators define it. Relies on micro/eltwise for contiguous
-// rows. Knows nothing of quantizing.
+// choose_qparams.c — computes scale and zero point from the values of a tensor, or of each of its
+// tokens, as torch's decomposed operators do. Relies on micro/eltwise for contiguous rows. Knows
+// nothing of quantizing.
 #include "kernels/kernel.h"
 #include "kernels/micro/eltwise/eltwise.h"
 #include "kernels/ops.h"
 
 #include <math.h>
 
-// Entries of the tables that are called as such.
+// Entries of the tables that this file calls directly.
 ETI_USES(rows, row_min)
 ETI_USES(rows, row_max)
 
@@ -78,7 +78,7 @@ et_status op_choose_qparams_tensor_out(et_kernel_ctx *ctx, et_value *const *args
   ET_TRY(eti_resize(ctx, t[1], &one));
   ET_TRY(eti_resize(ctx, t[2], &one));
   const value_range r = range_of(t[0], 0, t[0]->numel);
-  // An int64 may not hold the difference.
+  // An int64 may overflow for the difference.
   float scale = (r.high - r.low) / (float)((double)high - (double)low);
   if (scale < (float)eps) scale = (float)eps;
   float zero = (float)low - nearbyintf(r.low / scale);
@@ -87,7 +87,7 @@ et_status op_choose_qparams_tensor_out(et_kernel_ctx *ctx, et_value *const *args
   return ET_OK;
 }
 
-// The zero point is set from the end of the range that leaves the smaller error.
+// The zero point comes from the end of the range with the smaller error.
 static void choose_for_token(et_tensor *const t[3], size_t row, size_t width) {
   const value_range r = range_of(t[0], row * width, width);
   float scale = (r.high - r.low) / 255.0f;

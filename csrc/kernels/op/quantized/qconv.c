@@ -1,7 +1,7 @@
 // qconv.c — executorch_py::qconvolution: convolutions of i8 images with packed 8-bit weights,
 // grouped and dilated, channels-last on both sides. Every convolution is a product of its patches
-// (taps, then channels of the group) with the weights; of depthwise ones a panel is 16 channels,
-// and the taps are read where they lie. Relies on kernels/lib/qgemm_driver.h; micro/qgemm/ defines
+// (taps, then channels of the group) with the weights. In depthwise convolutions a panel is 16
+// channels, and taps are read in place. Relies on kernels/lib/qgemm_driver.h; micro/qgemm/ defines
 // the layout of weights and the arithmetic. Padding has the input's zero point.
 #include "kernels/kernel.h"
 #include "kernels/ops.h"
@@ -142,7 +142,7 @@ static et_status read_conv(const et_kernel_ctx *ctx, et_value *const *args, qcon
 
 // ---- patches
 
-// The first tap of a pixel of the result.
+// Position of the first tap of a pixel of the result.
 typedef struct corner {
   const int8_t *image;
   int64_t y, x;
@@ -174,7 +174,7 @@ static bool is_inside(const qconv *c, int64_t y, int64_t x) {
   return y >= 0 && y < c->height && x >= 0 && x < c->width;
 }
 
-// Whether the channels of taps of one row of the kernel lie side by side, all in the image.
+// True if the channels of taps of one row of the kernel are adjacent, all inside the image.
 static bool is_adjacent(const qconv *c, const corner *at) {
   return c->c_in == c->channels && c->dilation[1] == 1 && at->x >= 0 &&
          at->x + c->kernel[1] <= c->width;
@@ -190,7 +190,7 @@ static int16_t *widen_terms(const qconv *c, int16_t *to, const int8_t *from, siz
   return to + n;
 }
 
-// Copies one tap of all pixels in order, all channels.
+// True if one tap of all pixels in order, all channels, is the whole input.
 static bool is_matrix(const qconv *c) {
   return c->product.k == c->channels && c->padding[0] == 0 && c->padding[1] == 0 &&
          c->rows == c->height && c->columns == c->width;
@@ -250,7 +250,7 @@ static void patch_piece(const void *ctx, size_t group, size_t row, size_t k0, si
 
 enum { ADDRESSES = 1024, GRAIN = 16 * 1024 };
 
-// Addresses of the taps of n pixels, from channel `channel` on; padding lies at `pads`.
+// Finds the taps of n pixels, from channel `channel` on; padding points to `pads`.
 static void find_taps(const qconv *c, size_t first, size_t n, size_t channel, const int8_t *pads,
                       const int8_t **taps) {
   const size_t n_taps = c->product.k;
@@ -282,7 +282,7 @@ static void find_taps(const qconv *c, size_t first, size_t n, size_t channel, co
 
 typedef struct depthwise_run {
   const qconv *c;
-  const int8_t *pads;  // of all channels, or NULL: addresses are then found for every panel
+  const int8_t *pads;  // of all channels, or NULL: each panel finds its own addresses
 } depthwise_run;
 
 static eti_qdepthwise panel_of(const qconv *c, size_t panel, size_t first) {

@@ -1,7 +1,7 @@
-// qelementwise.c — executorch_py::qadd, qsub, qmul and qlookup: i8 values element by element. Two
-// operands with their own scales are computed as their operators one by one would (micro/
-// qeltwise.h); a function of one operand alone is a table of 256 results. Relies on eti_map for
-// layouts, broadcasting and threads.
+// qelementwise.c — executorch_py::qadd, qsub, qmul and qlookup: elementwise operators on i8. Two
+// operands with their own scales are computed as by separate operators
+// (micro/quantized/qeltwise.h); a function of one operand is a table of 256 results. Relies on
+// eti_map for layouts, broadcasting and threads.
 #include "kernels/kernel.h"
 #include "kernels/micro/quantized/qeltwise.h"
 #include "kernels/ops.h"
@@ -15,7 +15,7 @@ typedef struct binary {
   eti_qbinary_fn run;
 } binary;
 
-// Rows with other steps are brought together block by block.
+// Rows with other steps are packed block by block.
 static void binary_row(void *const p[], const ptrdiff_t s[], size_t n, const void *params) {
   const binary *const k = params;
   int8_t out[BLOCK], in[2][BLOCK];
@@ -104,7 +104,7 @@ et_status op_qmul_out(et_kernel_ctx *ctx, et_value *const *args) {
   return run_binary(ctx, args, eti_qeltwise_micro_best()->mul);
 }
 
-// ---- (input, table of the results of -128 … 127, out)
+// ---- (input, table for -128 … 127, out)
 
 enum { TABLE = 256, MIDDLE = 128 };
 

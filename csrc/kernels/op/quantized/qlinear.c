@@ -1,5 +1,5 @@
-// qlinear.c — executorch_py::qlinear and qlinear_float: rows of i8 times packed 8-bit weights, with
-// a result in i8 or, where the input's scale is known at run time only, in f32. Relies on
+// qlinear.c — executorch_py::qlinear and qlinear_float: rows of i8 times packed 8-bit weights. The
+// result is i8 or, if the input's scale is known only at run time, f32. Relies on
 // kernels/lib/qgemm_driver.h; micro/qgemm/ defines the layout of weights and the arithmetic.
 #include "kernels/kernel.h"
 #include "kernels/ops.h"
@@ -26,8 +26,8 @@ static void widen_piece(const void *ctx, size_t group, size_t row, size_t k0, si
   l->micro->widen(to, (const int8_t *)l->in->data + row * k + k0, n);
 }
 
-// Reads the input at position 0, weights and the data of their columns from position i_weight on,
-// and the number of columns at i_columns. The result at i_out gets its size.
+// Reads the input at position 0, weights and data per column from position i_weight on, and the
+// number of columns at i_columns. Resizes the result at i_out.
 static et_status read_product(const et_kernel_ctx *ctx, et_value *const *args, size_t i_weight,
                               size_t i_columns, size_t i_out, qlinear *l, eti_qgemm_job *p) {
   et_tensor *in, *out;
@@ -109,7 +109,7 @@ static et_status read_float(const et_kernel_ctx *ctx, et_value *const *args, qli
   return ET_OK;
 }
 
-// Rows whose numbers are read together.
+// Rows whose scales and zero points are read together.
 enum { ROWS_AT_ONCE = 512 };
 
 et_status op_qlinear_float_out(et_kernel_ctx *ctx, et_value *const *args) {

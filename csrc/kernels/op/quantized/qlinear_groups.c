@@ -1,7 +1,7 @@
 // qlinear_groups.c — executorch_py::qlinear_groups: rows of i8, each with its own scale, times
-// packed 4-bit weights with a scale for each group of a column's terms, with a result in f32.
-// Relies on micro/qgemm/qgemm_groups.h, which defines the layout of weights and the arithmetic.
-// Threads share panels of columns and blocks of rows; rows are read where they lie.
+// packed 4-bit weights with a scale for each group of a column's terms, to a result in f32. Relies
+// on micro/qgemm/qgemm_groups.h, which defines the layout of weights and the arithmetic. Threads
+// share panels of columns and blocks of rows; rows are read in place.
 #include "kernels/kernel.h"
 #include "kernels/micro/qgemm/qgemm_groups.h"
 #include "kernels/ops.h"
@@ -12,7 +12,7 @@ enum {
   ROWS = ETI_QGROUPS_ROWS,
   BLOCK_BYTES = 192 * 1024,  // of a block of rows, which all panels pass
   MOST_ROWS = 64,            // of a block; a multiple of ROWS
-  UNITS = 8,                 // for each thread at least, where there are columns to share
+  UNITS = 8,                 // at least, for each thread, when columns can be shared
   SMALL = 128 * 1024,        // multiply-adds that are not worth a second thread
 };
 
@@ -47,7 +47,7 @@ static et_status check_numel(const et_kernel_ctx *ctx, const et_tensor *t, const
   return ET_OK;
 }
 
-// Reads weights and the data of their columns, checked against n, k and group, which are set.
+// Reads weights and data per column, checked against n, k and group, which are set.
 static et_status read_columns(const et_kernel_ctx *ctx, et_value *const *args, product *p) {
   static const struct {
     const char *name;
@@ -86,7 +86,7 @@ static et_status read_columns(const et_kernel_ctx *ctx, et_value *const *args, p
   return ET_OK;
 }
 
-// The result gets its size.
+// Reads the product and resizes the result.
 static et_status read_product(const et_kernel_ctx *ctx, et_value *const *args, product *p) {
   et_tensor *in, *out;
   int64_t n, group;
@@ -139,7 +139,7 @@ static void share_work(const et_kernel_ctx *ctx, product *p) {
   const bool is_small = (double)p->m * (double)p->n * (double)p->k < SMALL;
   p->n_slots = is_small ? 1 : threads;
   if (each > ctx->scratch_bytes / p->n_slots) {
-    p->micro = &eti_qgroups_scalar;  // which keeps nothing
+    p->micro = &eti_qgroups_scalar;  // which needs no scratch
   } else if (each > 0) {
     p->begins = ctx->scratch;
   }

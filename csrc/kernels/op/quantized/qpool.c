@@ -1,5 +1,5 @@
 // qpool.c — executorch_py::qmax_pool2d and qmean: windows and whole planes of i8 images. The
-// largest value of a window needs no scale; a mean is an exact sum, scaled once. Relies on
+// maximum of a window needs no scale; a mean is an exact sum, scaled once. Relies on
 // micro/quantized/qeltwise.h.
 #include "kernels/kernel.h"
 #include "kernels/micro/quantized/qeltwise.h"
@@ -54,7 +54,7 @@ static et_status read_windows(const et_kernel_ctx *ctx, et_value *const *args, w
              (long long)w->padding[d], (long long)w->kernel[d]);
     const int64_t room = w->in[d] + 2 * w->padding[d] - (w->dilation[d] * (w->kernel[d] - 1) + 1);
     int64_t n = room < 0 ? 0 : (room + (ceil_mode ? w->stride[d] - 1 : 0)) / w->stride[d] + 1;
-    // A window that would begin in the padding behind the image is left out.
+    // A window that would begin in the padding after the image is left out.
     if (ceil_mode && n > 0 && (n - 1) * w->stride[d] >= w->in[d] + w->padding[d]) n--;
     ET_CHECK(n > 0 && n <= INT32_MAX, ctx->err, ET_INVALID_ARGUMENT,
              "input size %lld and kernel size %lld (padding %lld, dilation %lld) give no valid "
@@ -121,7 +121,7 @@ typedef struct mean {
   const eti_qeltwise_micro *micro;
 } mean;
 
-// Items are blocks of channels of an image.
+// Each item is a block of channels of an image.
 static void run_means(void *ctx, size_t begin, size_t end) {
   const mean *const k = ctx;
   for (size_t i = begin; i < end; i++) {

@@ -1,8 +1,9 @@
-// quantize.c — affine quantization: q = clamp(round(x / scale) + zero_point) and back, with one
-// scale for the tensor, one per channel, or one per token. Computes in f32 as torch's decomposed
-// operators do. Two ways with the same bits: f32 and small integers of one layout go row by row
-// through micro/quantized; everything else treats scale and zero point as operands that broadcast,
-// and relies on eti_map for layouts, casts and threads. Knows nothing of how scales are chosen.
+// quantize.c — affine quantization: q = clamp(round(x / scale) + zero_point) and its inverse, with
+// one scale for the tensor, one per channel, or one per token. Computes in f32 as torch's
+// decomposed operators do. Two methods give the same bits. The fast one runs f32 and small integers
+// of one layout row by row in micro/quantized. The general one treats scale and zero point as
+// operands that broadcast, and relies on eti_map for layouts, casts and threads. Does not choose
+// scales.
 #include "kernels/kernel.h"
 #include "kernels/micro/quantized/quant.h"
 #include "kernels/ops.h"
@@ -36,7 +37,7 @@ static float dequantize_value(double q, double scale, double zero, const quant_p
   return difference * (float)scale;
 }
 
-// Operands: out f32, x f32, scale f64, zero point f32.
+// Quantizes a row. Operands: out f32, x f32, scale f64, zero point f32.
 static void quantize_row(void *const p[], const ptrdiff_t s[], size_t n, const void *params) {
   const quant_params *const k = params;
   for (size_t i = 0; i < n; i++) {
@@ -48,7 +49,7 @@ static void quantize_row(void *const p[], const ptrdiff_t s[], size_t n, const v
   }
 }
 
-// Operands: out f32, q f64, scale f64, zero point f64.
+// Dequantizes a row. Operands: out f32, q f64, scale f64, zero point f64.
 static void dequantize_row(void *const p[], const ptrdiff_t s[], size_t n, const void *params) {
   for (size_t i = 0; i < n; i++) {
     const ptrdiff_t j = (ptrdiff_t)i;
@@ -61,7 +62,7 @@ static void dequantize_row(void *const p[], const ptrdiff_t s[], size_t n, const
 
 // ---- scale and zero point as operands
 
-// A tensor that lives on the stack: one number, or another tensor seen along one axis.
+// A tensor on the stack: one number, or another tensor viewed along one axis.
 typedef struct operand {
   et_tensor tensor;
   int32_t sizes[ET_MAX_RANK];
@@ -80,7 +81,7 @@ static et_tensor *as_number(operand *o, double number) {
   return &o->tensor;
 }
 
-// `t` with rank 1 lies along `axis` of a tensor of that rank.
+// Views `t` of rank 1 along `axis` of a tensor of the given rank.
 static et_tensor *along_axis(operand *o, const et_tensor *t, size_t axis, size_t rank) {
   *o = (operand){.tensor = *t};
   for (size_t d = 0; d < rank; d++) {
@@ -112,7 +113,7 @@ static et_status check_limits(const et_kernel_ctx *ctx, et_value *const *args, s
   return ET_OK;
 }
 
-// ---- the fast way: memory is rows × channels × inner elements, each channel with its numbers
+// ---- the fast method: memory is rows × channels × inner elements, with parameters per channel
 
 typedef struct walk {
   const affine *a;
@@ -165,7 +166,7 @@ static void do_row(const walk *w, const eti_quant_row *r, size_t at, size_t n, b
   }
 }
 
-// Items are elements.
+// Each item is an element.
 static void walk_tensor(void *ctx, size_t begin, size_t end) {
   const walk *const w = ctx;
   channel_numbers numbers;
@@ -174,7 +175,7 @@ static void walk_tensor(void *ctx, size_t begin, size_t end) {
   do_row(w, &r, begin, end - begin, false);
 }
 
-// Items are rows of one channel.
+// Each item is a row of one channel.
 static void walk_channels(void *ctx, size_t begin, size_t end) {
   const walk *const w = ctx;
   channel_numbers numbers;
@@ -185,7 +186,7 @@ static void walk_channels(void *ctx, size_t begin, size_t end) {
   }
 }
 
-// Items are rows of all channels, which lie side by side.
+// Each item is a row of all channels, which are adjacent.
 static void walk_columns(void *ctx, size_t begin, size_t end) {
   const walk *const w = ctx;
   channel_numbers numbers;
@@ -197,7 +198,7 @@ static void walk_columns(void *ctx, size_t begin, size_t end) {
   }
 }
 
-// Items are tokens, whose numbers are f64.
+// Each item is a token; its parameters are f64.
 static void walk_tokens(void *ctx, size_t begin, size_t end) {
   const walk *const w = ctx;
   const channel_numbers none = {{0}, {0}, {0}};
@@ -217,7 +218,7 @@ static void walk_tokens(void *ctx, size_t begin, size_t end) {
   }
 }
 
-// Zero points within the range in which the loops are exact.
+// True if zero points are in the range in which the loops are exact.
 static bool has_plain_zeros(const et_tensor *zero) {
   for (size_t i = 0; i < zero->numel; i++) {
     const double z = number_at(zero, i);
@@ -260,7 +261,7 @@ static bool run_walk(const et_kernel_ctx *ctx, const affine *a, bool quantizes) 
   return true;
 }
 
-// ---- the general way
+// ---- the general method
 
 static et_status run_affine(const et_kernel_ctx *ctx, affine *a, bool quantizes) {
   ET_TRY(eti_resize_like(ctx, a->out, a->in));

@@ -1,6 +1,6 @@
-// quantized_add.c — the sum of two affinely quantized tensors, quantized again: widened, added and
-// rounded in f32, like dequantize, add and quantize one by one. Relies on eti_map for layouts,
-// casts and threads.
+// quantized_add.c — the quantized sum of two affinely quantized tensors: dequantized, added and
+// rounded in f32, like separate dequantize, add and quantize operators. Relies on eti_map for
+// layouts, casts and threads.
 #include "kernels/kernel.h"
 #include "kernels/ops.h"
 
@@ -27,7 +27,7 @@ static void add_row(void *const p[], const ptrdiff_t s[], size_t n, const void *
   }
 }
 
-// (scale, zero_point, quant_min, quant_max) from position i on.
+// Reads (scale, zero_point, quant_min, quant_max) from position i on.
 static et_status read_numbers(const et_kernel_ctx *ctx, et_value *const *args, size_t i,
                               quantized *q, float limits[2]) {
   double scale;

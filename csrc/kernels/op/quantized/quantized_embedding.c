@@ -1,11 +1,11 @@
-// quantized_embedding.c — rows of a table of 8-, 4- or 2-bit numbers, with one scale for each row
-// or for each group of a row, widened as they are looked up. The low bits of a byte come first in
-// 2-bit tables, the high ones in 4-bit tables; packed numbers are stored with their minimum added.
-// Relies on shape.h and cast.h. Every index is checked before anything is written.
+// quantized_embedding.c — look-up of rows of a table of 8-, 4- or 2-bit numbers, dequantized with
+// one scale for each row or for each group of a row. The low bits of a byte come first in 2-bit
+// tables, the high ones in 4-bit tables; packed numbers are stored with their minimum added. Relies
+// on shape.h and cast.h. Every index is checked before anything is written.
 #include "kernels/kernel.h"
 #include "kernels/ops.h"
 
-enum { BLOCK = 64 };  // numbers widened at a time: whole bytes
+enum { BLOCK = 64 };  // numbers dequantized at a time: whole bytes
 
 typedef struct lookup {
   const et_tensor *weight, *scales, *zeros, *indices, *out;
@@ -24,7 +24,7 @@ static float number_at(const et_tensor *t, size_t i) {
   return x;
 }
 
-// Columns of a row from `first` on, n of them, as the whole numbers that they are.
+// Reads n columns of a row, from `first` on, as whole numbers.
 static void unpack_columns(const lookup *l, size_t row, size_t first, size_t n, float *to) {
   const size_t at = row * (size_t)l->weight->sizes[1];
   const uint8_t *const bytes = (const uint8_t *)l->weight->data + at;
@@ -49,7 +49,7 @@ static void unpack_columns(const lookup *l, size_t row, size_t first, size_t n, 
   }
 }
 
-// One group of a row, `first` its first column, into the output's row at `to`.
+// Dequantizes one group of a row, with `first` its first column, into the output's row at `to`.
 static void widen_group(const lookup *l, size_t row, size_t first, char *to) {
   const eti_cast_fn store = eti_casts[ET_F32][l->out->dtype];
   const ptrdiff_t bytes = (ptrdiff_t)et_dtype_bytes((et_dtype)l->out->dtype);
@@ -70,7 +70,7 @@ static void look_up_rows(void *ctx, size_t begin, size_t end) {
   const size_t row_bytes = l->width * et_dtype_bytes((et_dtype)l->out->dtype);
   for (size_t i = begin; i < end; i++) {
     int64_t row = index_at(l->indices, i);
-    // Checked before; memory that overlaps the output may have changed since.
+    // Indices were checked before, but memory that overlaps the output may have changed since.
     if (row < 0 || row >= l->weight->sizes[0]) row = 0;
     for (size_t first = 0; first < l->width; first += l->group)
       widen_group(l, (size_t)row, first, (char *)l->out->data + i * row_bytes);
@@ -116,8 +116,8 @@ static et_status check_indices(const et_kernel_ctx *ctx, const lookup *l) {
   return ET_OK;
 }
 
-// (weight, scales, zero_points?, quant_min, quant_max, indices, [dtype,] out): the output's type
-// is the one asked for.
+// (weight, scales, zero_points?, quant_min, quant_max, indices, [dtype,] out); the output has the
+// requested type.
 static et_status look_up(const et_kernel_ctx *ctx, et_value *const *args, size_t i_out, int bits) {
   et_tensor *weight, *scales, *zeros, *indices, *out;
   ET_TRY(eti_arg_tensor(ctx, args, 0, &weight));

@@ -1,8 +1,8 @@
 // unique.c — distinct elements, or distinct slices along dimension 0: _unique2, unique_dim,
-// unique_consecutive. Positions are sorted in scratch that prepare asked for, by the keys of
-// sort_key.h or, for slices, by merging; a walk over them writes every output. Without scratch
-// unique_in_place.c does it in the output's memory. A NaN equals nothing, so that each stays. The
-// exporter moves another dimension to the front. Relies on copy_op.h, sort_key.h.
+// unique_consecutive. Positions are sorted in scratch from prepare, by the keys of sort_key.h or,
+// for slices, by merging; a walk over them writes every output. Without scratch unique_in_place.c
+// works in the output's memory. A NaN equals nothing, so each is distinct. The exporter moves
+// another dimension to the front. Relies on copy_op.h, sort_key.h.
 #include "kernels/lib/element.h"
 #include "kernels/lib/copy_op.h"
 #include "kernels/op/unique/unique.h"
@@ -11,14 +11,14 @@
 
 // ---- in the order of positions
 
-// The slices of the input one after the other, as they lie or copied to scratch.
+// The slices of the input one after the other, in place or copied to scratch.
 typedef struct source {
   eti_slices s;
   const eti_distinct *r;
   bool inverse_in_rows;
 } source;
 
-// The output may overlap the input in a damaged file.
+// Copies a slice; in a damaged file the output may overlap the input.
 static inline void copy_slice(char *to, const char *from, size_t bytes) {
   uint64_t element;
   switch (bytes) {  // a call costs more than the rest
@@ -50,8 +50,8 @@ static void set_inverse(const source *from, size_t i, size_t at) {
   ((int64_t *)t->data)[from->inverse_in_rows ? (ptrdiff_t)i : eti_offset_of(t, i)] = (int64_t)at;
 }
 
-// Takes slice i as the k-th, which is a new one or the last one again. Counts are the numbers of
-// slices up to and with each kept one for now.
+// Processes slice i as the k-th; it is new or repeats the last one. Counts are cumulative for now:
+// the number of slices up to and including each kept one.
 static et_status take_slice(const et_kernel_ctx *ctx, const source *from, size_t k, size_t i,
                             bool is_new, size_t *kept) {
   const eti_distinct *const r = from->r;
@@ -81,12 +81,12 @@ typedef struct element_block {
   uint8_t is_new[BLOCK];
 } element_block;
 
-// Takes a block when there is room for all of it: no branch tests whether an element is new.
+// Processes a block if there is room for all of it: no branch tests whether an element is new.
 static inline __attribute__((always_inline)) size_t take_block(const source *from,
                                                                const element_block *b, size_t kept,
                                                                const size_t bytes) {
   const eti_distinct *const r = from->r;
-  // Copies, since a compiler must assume that any store changes the structures.
+  // Local copies, since a compiler must assume that any store changes the structures.
   const char *const in = from->s.data;
   char *const out = r->out->data;
   int64_t *const counts = r->counts->data, *const inverse = r->inverse->data;
@@ -129,7 +129,7 @@ static et_status take_any(const et_kernel_ctx *ctx, const source *from, const el
   return ET_OK;
 }
 
-// Elements whose sorted positions are given; NULL: as they come.
+// Processes elements in the order of sorted positions; NULL: in their own order.
 static et_status take_elements(const et_kernel_ctx *ctx, const source *from, const uint64_t *sorted,
                                size_t *kept) {
   const eti_slices *const s = &from->s;
@@ -170,8 +170,8 @@ static et_status take_slices(const et_kernel_ctx *ctx, const source *from, const
   return ET_OK;
 }
 
-// Positions of the slices in their order, those of equal ones ascending, by merging longer and
-// longer runs; in work or work + n.
+// Sorts the positions of the slices, those of equal ones ascending, by merging longer and longer
+// runs; the result is in work or work + n.
 static const uint64_t *sort_positions(const eti_slices *s, uint64_t *work) {
   uint64_t *a = work, *b = work + s->n;
   for (size_t i = 0; i < s->n; i++) a[i] = i;
@@ -194,7 +194,7 @@ static const uint64_t *sort_positions(const eti_slices *s, uint64_t *work) {
   return a;
 }
 
-// Scratch: two numbers for each slice, and the input once more.
+// Scratch for two numbers per slice, and a copy of the input.
 static size_t sort_bytes(size_t n, size_t numel, size_t bytes) {
   return 2 * n * sizeof(uint64_t) + numel * bytes;
 }
@@ -239,7 +239,7 @@ static et_status check_outputs(const et_kernel_ctx *ctx, const eti_distinct *r) 
   return ET_OK;
 }
 
-// The result's shape with as many slices as there are, or as there is room for.
+// Resizes the result to as many slices as there are, or as fit.
 static et_status prepare_outputs(const et_kernel_ctx *ctx, const eti_distinct *r, size_t n,
                                  size_t m, eti_shape *shape) {
   const eti_shape none = {.rank = 1, .sizes = {0}}, line = {.rank = 1, .sizes = {(int32_t)n}};
@@ -267,7 +267,7 @@ static et_status run_unique(const et_kernel_ctx *ctx, const eti_distinct *r) {
                         .key = eti_sort_keys[self->dtype],
                         .is_float = eti_is_float((et_dtype)self->dtype)};
   ET_TRY(prepare_outputs(ctx, r, n, s.m, &shape));
-  const size_t needs = eti_is_contiguous(self) && !r->sorts ? 0  // it is read in order
+  const size_t needs = eti_is_contiguous(self) && !r->sorts ? 0  // read in order
                                                             : sort_bytes(n, self->numel, s.bytes);
   if (ctx->scratch_bytes >= needs && n <= UINT32_MAX) {
     ET_TRY(unique_through(ctx, r, &s, &kept));
@@ -294,7 +294,7 @@ static et_status read_request(const et_kernel_ctx *ctx, et_value *const *args, s
   return ET_OK;
 }
 
-// Eager torch numbers and counts slices whether asked to or not, except those of one element in
+// Eager torch numbers and counts slices even if not requested, except those of one element in
 // unique_consecutive. The planned capacities tell which outputs exist.
 static void by_slice(eti_distinct *r) {
   r->by_slice = true;
@@ -341,9 +341,9 @@ et_status op_unique_consecutive_out(et_kernel_ctx *ctx, et_value *const *args) {
   return run_unique(ctx, &r);
 }
 
-// Scratch for positions, and for a copy where the input does not lie in rows.
+// Claims scratch for positions, and for a copy of an input that is not stored in rows.
 static et_status prepare_unique(et_prepare_ctx *ctx, et_value *const *args, bool by_slice) {
-  enum { MAX_SCRATCH = 64 * 1024 * 1024 };  // bytes; without, it takes more time
+  enum { MAX_SCRATCH = 64 * 1024 * 1024 };  // bytes; slower without
   const et_kernel_ctx k = eti_prepare_args(ctx);
   et_tensor *self = NULL;
   ET_TRY(eti_arg_tensor(&k, args, 0, &self));

@@ -1,7 +1,7 @@
-// unique_in_place.c — distinct elements or slices without scratch: slices are sorted in the
-// output's memory, or taken into it one by one where it is too small for all; of elements, as many
-// distinct ones as fit are gathered pass by pass. Counts and inverse follow by searching. A NaN
-// equals nothing, so that each stays. Relies on element.h, copy_op.h and sort_key.h.
+// unique_in_place.c — distinct elements or slices without scratch. Slices are sorted in the
+// output's memory, or inserted one by one if it is too small for all; of elements, as many distinct
+// ones as fit are collected in each pass. Counts and inverse follow by searching. A NaN equals
+// nothing, so each is distinct. Relies on element.h, copy_op.h and sort_key.h.
 #include "kernels/lib/element.h"
 #include "kernels/lib/copy_op.h"
 #include "kernels/op/unique/unique.h"
@@ -72,7 +72,7 @@ static int compare_input(const eti_distinct *r, const eti_slices *s, size_t i, c
   return 0;
 }
 
-// Earlier slices of the input that are like slice i, NaN included.
+// Counts earlier slices of the input that equal slice i, NaN included.
 static size_t earlier_like(const eti_distinct *r, const eti_slices *s, size_t i) {
   size_t count = 0;
   for (size_t j = 0; j < i; j++) {
@@ -98,7 +98,7 @@ static size_t place_of(const eti_distinct *r, const eti_slices *s, size_t i, siz
   return low;
 }
 
-// Makes room for slice i of the input at place `at` among those kept.
+// Inserts slice i of the input at position `at` among those kept.
 static void insert_slice(const eti_distinct *r, const eti_slices *s, size_t i, size_t at,
                          size_t kept) {
   const size_t size = s->m * s->bytes;
@@ -111,7 +111,7 @@ static void insert_slice(const eti_distinct *r, const eti_slices *s, size_t i, s
   counts[at] = 0;
 }
 
-// Takes the slices of the input into their order, one by one.
+// Inserts the slices of the input into sorted order, one by one.
 static et_status collect_slices(const et_kernel_ctx *ctx, const eti_distinct *r,
                                 const eti_slices *s, size_t *n_kept) {
   size_t kept = 0;
@@ -129,7 +129,7 @@ static et_status collect_slices(const et_kernel_ctx *ctx, const eti_distinct *r,
   return ET_OK;
 }
 
-// Takes the slices of the input one by one, behind the last one.
+// Appends the slices of the input one by one.
 static et_status collect_neighbours(const et_kernel_ctx *ctx, const eti_distinct *r,
                                     const eti_slices *s, size_t *n_kept) {
   size_t kept = 0;
@@ -157,10 +157,10 @@ static void find_sources(const eti_distinct *r, const eti_slices *s, size_t kept
   }
 }
 
-// ---- elements without scratch, into less room than there are elements
+// ---- elements without scratch, in less room than there are elements
 
-// The keys that one pass takes: above those of the passes before, and up to a limit that sinks
-// whenever the room overflows.
+// The keys of one pass: above those of earlier passes, and up to a limit that sinks whenever the
+// room overflows.
 typedef struct range {
   bool has_least, has_most;
   uint64_t least, most;  // key > least, key ≤ most
@@ -170,8 +170,8 @@ static uint64_t key_at(const eti_slices *s, size_t i) {
   return s->key(eti_slice_at(s, i));
 }
 
-// Sorts room [kept, *end) and drops repeats; where more than half is left, so is the upper part,
-// for another pass.
+// Sorts room [kept, *end) and drops repeats; if more than half is left, the upper part is left for
+// another pass.
 static void compact_room(const eti_slices *s, size_t kept, size_t limit, size_t *end, range *keys) {
   eti_slices part = *s;
   part.data = s->data + kept * s->bytes;
@@ -192,8 +192,8 @@ static void compact_room(const eti_slices *s, size_t kept, size_t limit, size_t 
   *end = kept + left;
 }
 
-// One pass over the input: the least half of the room's worth of distinct elements, at least,
-// behind those kept before. NaN stay for the end.
+// One pass over the input: collects at least half of the room's worth of distinct elements, the
+// smallest ones, after those kept before. NaN come last.
 static et_status gather_pass(const et_kernel_ctx *ctx, const eti_distinct *r, const eti_slices *s,
                              size_t *kept, range *keys) {
   const size_t limit = r->out->capacity;
@@ -237,7 +237,8 @@ static et_status gather_elements(const et_kernel_ctx *ctx, const eti_distinct *r
   return eti_distinct_room(ctx, r, s, kept);
 }
 
-// Counts and places of elements among those kept; the NaN are the last ones, as they came.
+// Finds counts and positions of elements among those kept; the NaN are the last ones, in their own
+// order.
 static void find_elements(const eti_distinct *r, const eti_slices *s, size_t kept) {
   int64_t *const counts = r->counts->data, *const inverse = r->inverse->data;
   size_t n_nan = 0;
@@ -251,7 +252,7 @@ static void find_elements(const eti_distinct *r, const eti_slices *s, size_t kep
   }
 }
 
-// ---- which way to go
+// ---- choice of the method
 
 et_status eti_distinct_in_place(const et_kernel_ctx *ctx, const eti_distinct *r,
                                 const eti_slices *s, size_t *n_kept) {

@@ -1,6 +1,6 @@
-// py_method_run.c — a run: let the GIL go, hand the inputs that are set to the runtime, execute,
-// take the GIL back. The caller holds the program's lock, and makes slots and objects (py_inputs.c,
-// py_outputs.c).
+// py_method_run.c — a run: release the GIL, set the pending inputs in the runtime, execute, take
+// the GIL back. The caller holds the program's lock, fills the slots and makes the objects
+// (py_inputs.c, py_outputs.c).
 #include "bindings/py_delegates.h"
 #include "bindings/py_errors.h"
 #include "bindings/py_interrupt.h"
@@ -10,7 +10,7 @@ static int give_outputs(py_method *self) {
   for (size_t i = 0; i < self->n_outputs; i++) {
     py_output *out = &self->outputs[i];
     if (out->needs_bytes == 0) continue;
-    // New memory for every run: what the last run returned may still be viewed.
+    // New memory for every run: outputs of the last run may still be viewed.
     py_memory *memory = py_memory_allocate(self->state, out->needs_bytes);
     if (memory == NULL) return -1;
     et_error err = {.status = ET_OK};
@@ -25,7 +25,7 @@ static int give_outputs(py_method *self) {
   return 0;
 }
 
-// Hands pending inputs to the runtime, without the GIL; *n_set counts those that it took.
+// Sets pending inputs in the runtime, without the GIL; *n_set counts the inputs done.
 static et_status set_pending(py_method *self, size_t *n_set, et_error *err) {
   for (size_t i = 0; i < self->n_inputs; i++) {
     py_input *in = &self->inputs[i];
@@ -38,7 +38,7 @@ static et_status set_pending(py_method *self, size_t *n_set, et_error *err) {
   return ET_OK;
 }
 
-// Moves the owners of what the runtime has taken into place; drops the others.
+// Pins the owners of the inputs that the runtime now borrows; drops the others.
 static void pin_inputs(py_method *self, size_t n_set) {
   for (size_t i = 0; i < self->n_inputs; i++) {
     py_input *in = &self->inputs[i];
@@ -57,8 +57,8 @@ static void pin_inputs(py_method *self, size_t n_set) {
   }
 }
 
-// Executes, pausing for signals when the watcher asks for it. Without the GIL; *python_error tells
-// that a signal handler raised.
+// Executes without the GIL, pausing for signals when the watcher requests it. *python_error is set
+// when a signal handler raised.
 static et_status execute_watched(py_method *self, et_error *err, bool *python_error) {
   if (self->hooks != NULL) return et_method_execute_traced(self->method, self->hooks, err);
   const bool watched = py_watch_begin(self->state, self->method);

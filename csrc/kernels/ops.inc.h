@@ -2,9 +2,9 @@
 // matrix at a glance.
 //   ET_OP(name, run, n_args, in_dtypes, out_dtypes, …)                    plain operator
 //   ET_OP_PREPARED(name, run, prepare, n_args, in_dtypes, out_dtypes, …)  with a prepare step
-// n_args counts the schema's arguments (out arguments included) plus the repeated result; trailing
-// designators set what is rare: .max_rank = 5, and .writes = 3u << 5 where more is written than the
-// one out argument before the result. Dtype sets cover what is possible over all tensor arguments;
+// n_args counts the schema's arguments (out arguments included) plus the repeated result. Trailing
+// designators set rare fields: .max_rank = 5, and .writes = 3u << 5 for operators that write more
+// than the one out argument before the result. Dtype sets are the union over all tensor arguments;
 // run checks the rest.
 // clang-format off
 ET_OP("aten::_adaptive_avg_pool2d.out", op_adaptive_avg_pool2d_out, 4, ET_TYPES_FLOAT_HALF | ET_DTYPE_BIT(ET_I64), ET_TYPES_FLOAT_HALF | ET_DTYPE_BIT(ET_I64), .max_rank = 4)

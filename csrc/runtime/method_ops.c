@@ -31,7 +31,7 @@ et_status eti_check_call(const eti_loader *l, const et_op *op, const eti_instruc
   ET_ASSERT(op != NULL);  // by eti_check_missing
   ET_CHECK(in->n_args == op->n_args, l->err, ET_INVALID_PROGRAM, "expected %d arguments, got %lu",
            op->n_args, (unsigned long)in->n_args);
-  for (size_t k = in->n_args; k-- > 0;) {  // from the result, whose kind decides what is written
+  for (size_t k = in->n_args; k-- > 0;) {  // from the result, whose kind decides about writes
     const uint32_t value = eti_u32(in->args + 4 * k);
     const uint8_t *table;
     const unsigned code = eti_plan_value(&l->plan, value, &table);

@@ -34,7 +34,7 @@ static et_dtype load_type(et_dtype dtype) {
   return !eti_is_float(dtype) ? ET_I64 : dtype == ET_F64 ? ET_F64 : ET_F32;
 }
 
-// The first of n elements that equals one of them; NaN equals NaN.
+// Finds the first of n elements that equals the wanted one; NaN equals NaN.
 #define FIRST_OF(name, type)                                                          \
   static size_t name(const type *x, type wanted, size_t n) {                          \
     size_t i = 0;                                                                     \
@@ -134,7 +134,7 @@ typedef struct arg_job {
   eti_cast_fn store_value;  // from f64 or i64
 } arg_job;
 
-// Short lines cost more one by one than the reads of columns that do not lie together.
+// Short lines cost more one by one than reading columns that are not contiguous.
 #define SHORT_LINE 32u
 
 static void column_results(const arg_job *job, const eti_result_block *block) {

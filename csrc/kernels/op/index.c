@@ -253,7 +253,7 @@ static et_status run_indexing(const et_kernel_ctx *ctx, eti_indexing *x, directi
 
 // ---- Operators
 
-// Whether the list is one mask of the whole tensor.
+// True if the list is one mask of the whole tensor.
 static bool is_masked(const eti_indexing *x) {
   return x->n_sources == 1 && x->sources[0].is_mask && x->n_rest == 0;
 }

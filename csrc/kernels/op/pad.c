@@ -61,7 +61,7 @@ typedef struct row_axis {
   int64_t low;                       // offset of the input in the output
 } row_axis;
 
-// Axes from the outermost to the innermost in memory; elements of the last lie side by side in both
+// Axes from the outermost to the innermost in memory; elements of the last are adjacent in both
 // tensors. The middle of a row is one copy, its edges are few.
 typedef struct padded_rows {
   const char *in;

@@ -12,7 +12,7 @@
 // (Integers: multiply and add modulo 2^bits.)
 //
 // Operands are read as panels. A panel of A holds up to mr rows, one of B exactly nr columns;
-// inside a panel the values of one k lie side by side:
+// inside a panel the values of one k are adjacent:
 //
 //        k=0          k=1                          B panel: nr columns
 //   A: a0 a1 … a(h-1) a0 a1 … a(h-1) …            ┌──────────────┐ k=0

@@ -44,8 +44,7 @@ typedef struct eti_qtile {
   size_t row_step;
 } eti_qtile;
 
-// One panel of channels of a depthwise convolution, at n pixels that lie side by side in the
-// result.
+// One panel of channels of a depthwise convolution, at n pixels that are adjacent in the result.
 typedef struct eti_qdepthwise {
   const int8_t *const *taps;  // n_taps addresses for each pixel
   size_t offset;              // from those to the panel's first channel

@@ -45,9 +45,15 @@ PRESET = os.environ.get("ET_TEST_PRESET", "asan-ubsan")
 # on each: those of operators for which XNNPACK chooses kernels, or we instead.
 PROCESSORS = ("sse2", "avx2", "avxvnni", "avx512")
 CHOOSING = {
-    *("test_xnnpack_chains", "test_xnnpack_depthwise", "test_xnnpack_depthwise_floats"),
-    *("test_xnnpack_light", "test_xnnpack_norms", "test_xnnpack_reshape"),
-    *("test_xnnpack_residuals", "test_xnnpack_shallow", "test_xnnpack_weights"),
+    "tests/c/test_xnnpack_conv_stem.c",
+    "tests/c/test_xnnpack_dwconv_f32.c",
+    "tests/c/test_xnnpack_dwconv_qs8.c",
+    "tests/c/test_xnnpack_fuse_lut.c",
+    "tests/c/test_xnnpack_gemm_residual.c",
+    "tests/c/test_xnnpack_memory_bound.c",
+    "tests/c/test_xnnpack_reshape.c",
+    "tests/c/test_xnnpack_rowwise.c",
+    "tests/c/test_xnnpack_weights_cache.c",
 }
 
 
@@ -159,7 +165,8 @@ class CTestFile(pytest.File):
             timeout=60,
         )
         is_x86 = platform.machine() in ("x86_64", "AMD64")
-        lesser = PROCESSORS if is_x86 and self.path.stem in CHOOSING else ()
+        path = self.path.relative_to(ROOT).as_posix()
+        lesser = PROCESSORS if is_x86 and path in CHOOSING else ()
         for name in listing.stdout.split():
             for variant in (name, *(f"{name}[{processor}]" for processor in lesser)):
                 yield CTestItem.from_parent(self, name=variant, executable=executable)

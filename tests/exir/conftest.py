@@ -1,4 +1,4 @@
-"""An oracle for lowered programs: runs them with eager torch inside the memory that was planned.
+"""Oracle for lowered programs: runs them with eager torch inside the memory that was planned.
 
 Every planned tensor is a view of one byte array per memory id, at its planned offset, so a wrong
 lifetime, a wrong alias or a wrong in-place write gives wrong numbers. Arenas start as garbage and
@@ -21,7 +21,7 @@ from executorch_py.exir.passes import checked_pipeline
 
 @pytest.fixture(autouse=True)
 def checked_passes() -> Iterator[None]:
-    """Every pass answers for its contract in every export of the tests in this folder."""
+    """Check the contract of every pass in every export of the tests in this folder."""
     with checked_pipeline():
         yield
 

@@ -1,4 +1,4 @@
-"""Listings of programs and graphs: what they must tell, not how every blank stands."""
+"""Listings of programs and graphs: their contents, not their exact layout."""
 
 from __future__ import annotations
 

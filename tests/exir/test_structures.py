@@ -1,4 +1,4 @@
-"""The shapes that calls of real models take: nested arguments and results, numbers, state, aliases,
+"""Structures of calls in real models: nested arguments and results, numbers, state, aliases,
 layouts, sizes that depend on data. Every case is exported, lowered, run on the C runtime from its
 bytes at every corner of its dynamic sizes, and compared with eager torch in value and structure.
 
@@ -399,7 +399,7 @@ BY_DATA = [
     Case("nonzero", torch.nonzero, (randn(3, 4).relu(),)),
     Case("the indices of where", lambda x: torch.where(x > 0), (randn(3, 4),)),
     Case("a mask", lambda x: x[x > 0] * 2, (randn(3, 4),)),
-    Case("a mask that takes nothing", lambda x: x[x > 99] * 2, (randn(3, 4),)),
+    Case("a mask that selects nothing", lambda x: x[x > 99] * 2, (randn(3, 4),)),
     Case("two masks joined", lambda x: torch.cat([x[x > 0], x[x < 0]]), (randn(3, 4),)),
     Case("rows into a product", lambda x: x[x[:, 0] > 0] @ x.t(), (randn(5, 4),)),
     Case("assignment by mask", masked_assignment, (randn(3, 4),)),

@@ -85,7 +85,7 @@ def test_what_is_set_for_nothing_is_warned_of(what: str) -> None:
     assert found[0].filename == __file__
 
 
-def test_halves_are_warned_of_by_name() -> None:
+def test_half_precision_is_warned_of_by_name() -> None:
     with pytest.warns(AnnotationWarning, match="linear, gelu, .*: it reads float16; float32 alone"):
         prepared(everything(), torch.float16)
 
@@ -118,7 +118,7 @@ def test_moves_are_not_left_float_and_limits_say_whose_scale_they_lack() -> None
     assert [row.operator for row in left_float(model).rows] == ["relu"]
 
 
-def test_dimensions_that_xnnpack_does_not_convolve_over_are_told() -> None:
+def test_convolutions_over_three_dimensions_have_a_reason() -> None:
     exported = torch.export.export(nn.Conv3d(2, 3, 2).eval(), (torch.randn(1, 2, 3, 3, 3),))
     with pytest.warns(AnnotationWarning, match="conv3d: it convolves over 3 dimensions, not 1 or"):
         prepare_pt2e(exported.module(), everything())

@@ -80,26 +80,28 @@ def test_numbers_that_are_not_finite_are_refused_with_their_place(bad: float) ->
         convert_pt2e(model)
 
 
-def test_one_sample_is_doubted_and_two_are_not() -> None:
+def test_one_sample_is_warned_of_and_two_are_not() -> None:
     model = prepared()
     calibrate(model, [torch.randn(1, 6)])
-    with pytest.warns(CalibrationWarning, match="3 observers saw one sample: x -> linear") as told:
+    with pytest.warns(
+        CalibrationWarning, match="3 observers saw one sample: x -> linear"
+    ) as caught:
         convert_pt2e(copy.deepcopy(model))
-    assert {w.filename for w in told if w.category is CalibrationWarning} == {__file__}
+    assert {w.filename for w in caught if w.category is CalibrationWarning} == {__file__}
     calibrate(model, [torch.randn(1, 6)])
     with warnings.catch_warnings():
         warnings.simplefilter("error", CalibrationWarning)
         convert_pt2e(model)
 
 
-def test_a_value_that_never_changes_is_doubted() -> None:
+def test_a_value_that_never_changes_is_warned_of() -> None:
     model = prepared()
     calibrate(model, [torch.full((4, 6), 0.25)] * 2)
     with pytest.warns(CalibrationWarning, match=r"saw one number only: x -> linear \(first\);"):
         convert_pt2e(model)
 
 
-def test_numbers_that_the_least_scale_makes_zero_are_doubted() -> None:
+def test_numbers_that_the_minimum_scale_makes_zero_are_warned_of() -> None:
     class Scaled(nn.Module):
         def __init__(self) -> None:
             super().__init__()

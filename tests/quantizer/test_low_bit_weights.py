@@ -79,7 +79,7 @@ def n_delegates(program: ExecutorchProgramManager) -> int:
 @pytest.mark.parametrize("name", PT2E)
 def test_the_converted_model_computes_alike_everywhere(name: str, delegate: bool) -> None:
     program = lowered(name, delegate)
-    # An embedding of few bits puts activations halfway between integers; they may round either way.
+    # A low-bit embedding puts activations halfway between integers; they may round either way.
     assert difference(program, made(name)[0]) < (0.006 if "times" in name else 1e-5)
     if delegate:
         assert n_delegates(program) == DELEGATED.get(name, n_delegates(program))

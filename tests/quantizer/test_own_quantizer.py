@@ -98,7 +98,7 @@ def test_uncalibrated_observers_of_composed_quantizers_are_refused() -> None:
         convert_pt2e(prepared(ComposableQuantizer([XNNPACKQuantizer().set_global(STATIC)])))
 
 
-def test_observers_that_were_told_of_nobody_refuse_too() -> None:
+def test_observers_without_a_model_refuse_too() -> None:
     from torchao.quantization.pt2e.quantizer import ComposableQuantizer as Torchao
 
     with pytest.raises(CalibrationError, match="saw no data"):

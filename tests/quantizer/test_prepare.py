@@ -74,14 +74,14 @@ class Pyramid(nn.Module):
 
 
 class AlsoBare(Pyramid):
-    """The convolution is also called without a batch norm."""
+    """A convolution that is also called without a batch norm."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self.conv(torch.relu(self.first(self.conv(x))))
 
 
 class AlsoRead(Pyramid):
-    """The input of the batch norm has another reader."""
+    """A model where the input of the batch norm has another reader."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         y = self.conv(x)
@@ -162,7 +162,7 @@ def test_norms_are_folded_where_only_they_change_by_it(
         torch.testing.assert_close(ready(X), model(X))
 
 
-def test_norms_of_floats_leave_layers_of_halves_what_they_are() -> None:
+def test_float_norms_do_not_change_half_precision_layers() -> None:
     model = Pyramid().eval()
     model.conv.to(torch.bfloat16)
     x = X.to(torch.bfloat16)
@@ -173,7 +173,7 @@ def test_norms_of_floats_leave_layers_of_halves_what_they_are() -> None:
     torch.testing.assert_close(found, model(x), atol=0.02, rtol=0.02)
 
 
-def test_norms_of_a_model_in_training_are_told_where_they_become_part_of_weights() -> None:
+def test_folded_norms_of_a_model_in_training_are_warned_of() -> None:
     plain = nn.Sequential(nn.Conv2d(4, 4, 1), nn.BatchNorm2d(4))
     with pytest.warns(AnnotationWarning, match=r"training mode: batch_norm \(1\) became part"):
         graph = prepared(plain.train())

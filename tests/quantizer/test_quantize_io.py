@@ -94,7 +94,7 @@ def test_what_is_not_quantized_first_of_all_is_refused_by_name(program: Exported
         quantize_io(program, inputs=[], outputs=[7])
 
 
-def test_nothing_asked_for_is_nothing_done(program: ExportedProgram) -> None:
+def test_without_positions_nothing_changes(program: ExportedProgram) -> None:
     io = quantize_io(program, inputs=[], outputs=[])
     assert io.constant_methods == {} and str(io.program) == str(program)
 

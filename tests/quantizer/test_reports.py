@@ -81,7 +81,7 @@ def test_clipped_and_dead_shares_are_those_of_the_data() -> None:
     torch.manual_seed(2)
     model = nn.Sequential(nn.Linear(8, 8))
     shown = [torch.randn(4096, 8) for _ in range(4)]
-    shown[0][:20] *= 2  # a few outliers
+    shown[0][:20] *= 2  # some outliers
     prepared = prepare_pt2e(
         torch.export.export(model, (shown[0],)).module(), XNNPACKQuantizer().set_global(CONFIG)
     )

@@ -1,4 +1,4 @@
-"""Summaries of delegation: what was taken, what is left and why, and how much of the time."""
+"""Summaries of delegation: delegated calls, other calls with reasons, shares of the time."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_shares_of_the_time_add_up(edge: EdgeProgramManager) -> None:
     assert sum(row.share or 0.0 for row in rows) == pytest.approx(1.0)
     delegated = sum(row.share or 0.0 for row in rows if row.delegated)
     assert summary.delegated_share == pytest.approx(delegated)
-    assert rows[0].operator == "aten::cumsum"  # what is left comes first
+    assert rows[0].operator == "aten::cumsum"  # calls that are left come first
 
 
 def test_it_prints_a_table(edge: EdgeProgramManager) -> None:
@@ -112,7 +112,7 @@ def test_costs_count_multiply_adds_and_bytes() -> None:
 
 
 class Folded(nn.Module):
-    """A convolution with what is computed along with it, and a weight turned around at export."""
+    """A convolution with fused operators, and a weight that is transposed at export."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Grouping nodes into partitions: as few as possible, never one that waits for itself."""
+"""Grouping of nodes into partitions: as few as possible, and none on a dependency cycle."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def chain(names: str) -> fx.GraphModule:
 
 
 def diamond() -> tuple[fx.GraphModule, dict[str, fx.Node]]:
-    """relu feeds sin (not supported) and add; add needs both."""
+    """A graph where relu feeds sin (not supported) and add, and add reads both."""
     graph = fx.Graph()
     x = graph.placeholder("x")
     top = graph.call_function(torch.relu, (x,))
@@ -69,7 +69,7 @@ def test_nodes_around_an_unsupported_one_do_not_merge() -> None:
     assert [p.size() for p in found] == [3]
 
 
-def test_two_partitions_never_wait_for_each_other() -> None:
+def test_two_partitions_never_depend_on_each_other() -> None:
     graph = fx.Graph()
     x = graph.placeholder("x")
     a1 = graph.call_function(torch.relu, (x,))
@@ -134,5 +134,5 @@ def test_delegate_maps_collect_handles() -> None:
     assert builder.insert_delegate_mapping_entry(nodes=nodes["top"]) == 0
     assert builder.insert_delegate_mapping_entry(handles=[3, None, 1]) == 1
     assert builder.get_delegate_mapping() == {0: (7,), 1: (1, 3)}
-    with pytest.raises(ValueError, match="cannot be given"):
+    with pytest.raises(ValueError, match="expected no identifier"):
         builder.insert_delegate_mapping_entry(handles=1, identifier=5)

@@ -1,4 +1,4 @@
-"""The reference delegate's payload: as its README says, and refused when it is not."""
+"""The reference delegate's payload has the format of its README; other bytes are refused."""
 
 from __future__ import annotations
 

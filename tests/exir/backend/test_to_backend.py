@@ -45,7 +45,7 @@ UPSTREAM_KERNELS = ExecutorchBackendConfig(target="executorch-1.5")
 
 
 class NamesBackend(BackendDetails):
-    """Its payload is the names of the operators it was given."""
+    """A backend whose payload is the names of the operators in its partition."""
 
     @staticmethod
     def preprocess(
@@ -206,7 +206,7 @@ def test_constants_used_by_two_partitions_are_copied_to_each() -> None:
     assert torch.equal(lowered.module()(x), model(x))
 
 
-def test_a_partition_that_waits_for_itself_is_refused() -> None:
+def test_a_partition_on_a_dependency_cycle_is_refused() -> None:
     program = edge(Small()).exported_program()
     with pytest.raises(ExportError, match="needs its own result"):
         to_backend(program, TakeOperators(["aten::add.Tensor", "aten::sub.Tensor"]))

@@ -120,12 +120,12 @@ def test_functions_equal_eager_torch() -> None:
     assert_parity(All(FUNCTIONS), (torch.cat([randn(24, dtype=dtype), axes]),))
 
 
-def test_functions_of_nought_and_of_large_numbers_are_what_they_should_be() -> None:
+def test_functions_of_zero_and_of_large_numbers_equal_eager() -> None:
     functions: dict[str, Callable[[Tensor], Any]] = {
         "root": torch.sqrt,
         "powers": lambda z: (z**2, z**1.5, z**0),
         "sign": torch.sgn,
-        "powers of nought": lambda z: (z ** (1 + 1j), z**0j, z**-0.5, 1**z, 0 ** (z[:2] + 0.5)),
+        "powers of zero": lambda z: (z ** (1 + 1j), z**0j, z**-0.5, 1**z, 0 ** (z[:2] + 0.5)),
         "powers of tensors": lambda z: torch.pow(z[:1], torch.tensor([0j, 1 + 1j, -1, 1j, 2])),
     }
     assert_parity(All(functions), (torch.tensor([0, 0.0, 1e15, -1e15j], dtype=torch.complex64),))
@@ -133,7 +133,7 @@ def test_functions_of_nought_and_of_large_numbers_are_what_they_should_be() -> N
     assert_parity(All({"tanh": torch.tanh}), (torch.tensor([80 + 1j, -90 - 2j, 0j]),))
 
 
-# The names of functions that give at infinite, NaN and nought parts what eager torch gives.
+# Names of functions that equal eager torch at infinite, NaN and zero parts.
 ENDS = (
     *("exp", "expm1", "log", "log2", "log10", "sqrt", "rsqrt", "reciprocal", "sigmoid", "angle"),
     *("sin", "cos", "tan", "asin", "acos", "atan", "abs"),
@@ -142,21 +142,21 @@ ENDS = (
 
 
 def at_the_ends(dtype: torch.dtype) -> Tensor:
-    """Every pair of parts of which some are infinite, NaN or nought."""
+    """Every pair of parts of which some are infinite, NaN or zero."""
     values = [0.0, -0.0, 1.0, -1.0, 2.5, -0.3, math.inf, -math.inf, math.nan]
     pairs = torch.tensor(list(itertools.product(values, values)), dtype=dtype.to_real())
     return torch.view_as_complex(pairs)
 
 
 def same_parts(found: Tensor, wanted: Tensor) -> Tensor:
-    """Which parts are alike, noughts by their sign."""
+    """A mask of the parts that are equal, zeros by their sign."""
     a, b = (torch.view_as_real(x) if x.is_complex() else x for x in (found, wanted))
     alike = torch.isclose(a, b, rtol=1e-5, atol=1e-6, equal_nan=True)
     return alike & ((b != 0) | (torch.signbit(a) == torch.signbit(b)))
 
 
 @pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128], ids=str)
-def test_functions_of_infinite_parts_nan_and_noughts_are_eagers(dtype: torch.dtype) -> None:
+def test_functions_of_infinite_parts_nan_and_zeros_equal_eager(dtype: torch.dtype) -> None:
     functions: dict[str, Callable[..., Any]] = {name: getattr(torch, name) for name in ENDS}
     functions["1/z"] = lambda z: 1 / z
     functions["z/z'"] = lambda z: z / z.flip(0)
@@ -229,7 +229,7 @@ def test_complex_weights_need_no_work_at_run_time() -> None:
     assert sorted(names) == ["aten::mm", "aten::view_as_complex_copy", "aten::view_as_real_copy"]
 
 
-def test_the_angle_of_real_numbers_is_nought_or_half_a_turn() -> None:
+def test_the_angle_of_real_numbers_is_zero_or_pi() -> None:
     x = torch.tensor([1.0, -2.0, 0.0, float("nan"), float("-inf")])
     report = assert_parity(All({"real": torch.angle}), (x,))
     assert report.max_abs_error == 0

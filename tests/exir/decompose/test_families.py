@@ -26,7 +26,7 @@ INDEX = torch.tensor([[0, 1, 1, 0, 3, 1], [2, 2, 0, 1, 1, 2]])
 
 
 def order(x: Tensor) -> Any:
-    """Values are determined; which of equal elements an index names is not: ask what it names."""
+    """Values, and elements at the indices: an index may name any of equal elements."""
     results: list[Tensor] = [x.median(), x.nanmedian()]
     for dim, keepdim in ((0, False), (-1, True)):
         pairs = [x.median(dim, keepdim), x.nanmedian(dim, keepdim)]
@@ -111,7 +111,7 @@ def numbers(x: Tensor) -> Any:
 
 
 def steps_of_halves(x: Tensor) -> Any:
-    """Eager rounds mixed operands to halves first, and some results between its steps."""
+    """Functions whose mixed operands eager rounds to half precision, some also between steps."""
     other, number, whole = x.flip(0), torch.tensor(1.7), torch.tensor([[1], [20], [-3], [0]])
     wide = x.float() + number
     pairs = [(x, number), (x, other), (x, number.double()), (number, x)]
@@ -135,7 +135,7 @@ def steps_of_halves(x: Tensor) -> Any:
 
 
 def numbers_beside_halves(x: Tensor) -> Any:
-    """Eager multiplies and divides by a number as it is, if it has no dimensions."""
+    """Products and quotients with 0-d operands, which eager does not round first."""
     number, whole, wide = 0.1, 2049, torch.tensor(0.1, dtype=torch.float64)
     results: list[Tensor] = []
     for a, b in ((x, number), (x, whole), (x, wide), (wide.float(), x), (x[0, 1], number)):

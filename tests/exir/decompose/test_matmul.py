@@ -1,4 +1,4 @@
-"""Products of many dimensions with one matrix are products of two matrices, however they lie."""
+"""Batched products with one matrix become products of two matrices, in any memory layout."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Operators outside the core operator set that run all the same: decomposed by torch's other
-decompositions, or kept because there is a kernel.
+"""Operators outside the core operator set: decomposed by torch's other decompositions, or kept
+because they have a kernel.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Random operators from export to run: which models are taken, what a seed promises."""
+"""Random operators from export to run: supported models, and reproducible seeds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Products of int8 matrices: one file whatever the processor, and exact sums in every form."""
+"""Products of int8 matrices: one file for every processor, and exact sums in every form."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def operators(program: torch.export.ExportedProgram) -> list[Any]:
     return [node.target for node in program.graph.nodes if node.op == "call_function"]
 
 
-def test_torchao_asks_for_instruction_sets() -> None:
-    """Otherwise the tests below compare a form with itself."""
+def test_torchao_chooses_its_form_by_instruction_set() -> None:
+    """Precondition of the tests below: torchao chooses its form by the instruction set."""
     forms = {cpu: operators(exported(cpu, "symmetric")) for cpu in PROCESSORS}
     assert forms["no VNNI"] == forms["VNNI and AMX"] != forms["VNNI"]
 
@@ -130,7 +130,7 @@ def test_both_forms_are_known_when_they_are_written_by_hand(form: Any) -> None:
 
 
 def test_integers_that_a_compiler_sees_as_floats_are_summed_exactly() -> None:
-    """torchao's safe_int_mm multiplies floats where it is traced."""
+    """A traced safe_int_mm of torchao, which multiplies floats."""
     from torchao.kernel.intmm import safe_int_mm
 
     class Long(nn.Module):

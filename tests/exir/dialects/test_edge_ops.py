@@ -86,7 +86,7 @@ def test_a_library_that_was_not_bound_has_no_backend_operators() -> None:
 
 
 @pytest.mark.parametrize("dim_order", [[0, 1, 2, 3], [0, 2, 3, 1], [3, 1, 0, 2]])
-def test_dim_order_copies_lay_out_as_told(dim_order: list[int]) -> None:
+def test_dim_order_copies_have_the_given_layout(dim_order: list[int]) -> None:
     x = torch.randn(2, 3, 4, 5)
     op = exir_ops.edge.dim_order_ops._to_dim_order_copy.default
     y = op(x, dtype=torch.float64, dim_order=dim_order)

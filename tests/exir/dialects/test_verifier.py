@@ -1,4 +1,4 @@
-"""The dialect verifiers accept what the pipeline makes, and name what breaks a rule."""
+"""Dialect verifiers: programs of the pipeline pass, and violations are named."""
 
 from __future__ import annotations
 

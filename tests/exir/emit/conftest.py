@@ -1,7 +1,7 @@
-"""Runs an emitted plan on torch operators, with planned memory modelled byte for byte.
+"""Interpreter of emitted plans on torch operators, with planned memory modelled byte for byte.
 
-An oracle for emission that shares nothing with the C runtime: values live where the plan says, so a
-wrong offset, order of instructions or shared value shows in the results.
+An oracle for emission that shares nothing with the C runtime. Values are at their planned offsets,
+so a wrong offset, order of instructions or shared value gives wrong results.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ MAX_INSTRUCTIONS = 100_000
 
 
 class Slot:
-    """A tensor of the plan: where its bytes are and which sizes it has now."""
+    """A tensor of the plan: the offset of its bytes and its present sizes."""
 
     def __init__(self, info: s.Tensor, memory: torch.Tensor | None) -> None:
         self.info, self.memory = info, memory
@@ -71,7 +71,7 @@ class Slot:
 
 
 class PlanInterpreter:
-    """One method of an emitted program, loaded; call `run` as often as wanted."""
+    """One loaded method of an emitted program; `run` may be called repeatedly."""
 
     def __init__(self, output: EmitterOutput, method: str = "forward") -> None:
         self.output = output
@@ -209,7 +209,7 @@ def emit(model: Any, inputs: tuple[Any, ...], dynamic_shapes: Any = None, **conf
 
     module = model if isinstance(model, torch.nn.Module) else _Function(model)
     with torch.no_grad(), warnings.catch_warnings():
-        # torch says so of its own LSTM.
+        # torch warns about its own LSTM
         warnings.filterwarnings("ignore", "The tensor attributes .* were assigned during export")
         program = torch.export.export(
             module.eval(), inputs, dynamic_shapes=dynamic_shapes, strict=False

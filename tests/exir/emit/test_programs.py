@@ -1,4 +1,4 @@
-"""Emitted programs: right results in planned memory, values as the format wants, same bytes."""
+"""Emitted programs: right results in planned memory, values as in the format, equal bytes."""
 
 from __future__ import annotations
 

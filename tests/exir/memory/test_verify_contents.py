@@ -1,4 +1,4 @@
-"""The check of contents: sound programs pass, each way of sharing memory wrongly is found."""
+"""Check of contents: sound programs pass, and each wrong way of sharing memory is found."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def node(program: Any, word: str, number: int = 0) -> Any:
     return [n for n in program.graph.nodes if word in str(n.target)][number]
 
 
-def windows(program: Any) -> list[Any]:
+def views(program: Any) -> list[Any]:
     return [n for n in program.graph.nodes if n.target is memory.view]
 
 
@@ -51,7 +51,7 @@ def verify(program: Any, **written_back: str) -> None:
 
 def test_programs_that_share_memory_soundly_pass(lower: Lower) -> None:
     program = lowered(lower)
-    assert len(windows(program)) == 3
+    assert len(views(program)) == 3
     verify(program)
     verify(lower(State(), (torch.ones(1, 8), torch.tensor([1]))))
 
@@ -66,9 +66,9 @@ def test_a_result_placed_over_bytes_that_are_read_later_is_found(lower: Lower) -
 
 def test_a_result_placed_over_an_operand_of_its_own_is_found(lower: Lower) -> None:
     program = lowered(lower)
-    part, exp = windows(program)[2].meta["spec"], node(program, "exp").meta["spec"]
+    part, exp = views(program)[2].meta["spec"], node(program, "exp").meta["spec"]
     exp.mem_offset = part.mem_offset
-    verify(program)  # element by element, the same bytes: a kernel bears that
+    verify(program)  # element by element: the kernel may overwrite its operand
     exp.mem_offset = part.mem_offset - 16
     with pytest.raises(InternalError, match=r"exp.* writes over its operand"):
         verify(program)
@@ -76,14 +76,14 @@ def test_a_result_placed_over_an_operand_of_its_own_is_found(lower: Lower) -> No
 
 def test_a_view_outside_its_base_is_found(lower: Lower) -> None:
     program = lowered(lower)
-    windows(program)[1].meta["spec"].mem_offset += 64
+    views(program)[1].meta["spec"].mem_offset += 64
     with pytest.raises(InternalError, match="is not inside"):
         verify(program)
 
 
 def test_a_view_that_is_read_after_its_base_was_written_is_found(lower: Lower) -> None:
     program = lower(State(), (torch.ones(1, 8), torch.tensor([1])))
-    old, new = windows(program)[0], node(program, "cos")
+    old, new = views(program)[0], node(program, "cos")
     new.args = (old,)
     with pytest.raises(InternalError, match=r"last written by aten_index_put"):
         verify(program)
@@ -98,7 +98,7 @@ def test_a_buffer_that_does_not_hold_its_new_value_is_found(lower: Lower) -> Non
 
 def test_parts_that_are_not_in_their_places_are_found(lower: Lower) -> None:
     program = lowered(lower)
-    first, second = windows(program)[:2]
+    first, second = views(program)[:2]
     graph = program.graph
     with graph.inserting_before(node(program, "cos")):
         joined = graph.call_function(memory.concat, ([second, first], 0))

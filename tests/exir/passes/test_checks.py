@@ -1,4 +1,4 @@
-"""Checked pipelines: a pass that breaks its word is named, with what it did."""
+"""Checked pipelines: a pass that breaks its contract is named, with its changes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def call(program: ExportedProgram, name: str) -> Any:
 
 
 class Scripted(Pass):
-    """A pass that does one thing and says another."""
+    """A pass that makes a change and returns a given value of `modified`."""
 
     contract = Contract()
 
@@ -101,7 +101,7 @@ CHANGES = [
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_change_that_is_not_told_is_found(change: Callable[[Any], None]) -> None:
+def test_a_change_that_is_not_reported_is_found(change: Callable[[Any], None]) -> None:
     with pytest.raises(InternalError, match="pass Scripted returned False, but changed"):
         run(Scripted(change, False))
     run(Scripted(change, True))
@@ -191,9 +191,9 @@ def test_a_fact_that_a_pass_ends_silently_is_named(
 ) -> None:
     with pytest.raises(InternalError, match=rf"after pass Scripted: {fact.name} "):
         run(Scripted(change, True), facts(fact))
-    told = Scripted(change, True)
-    told.contract = Contract(ends=facts(fact))
-    run(told, facts(fact))
+    honest = Scripted(change, True)
+    honest.contract = Contract(ends=facts(fact))
+    run(honest, facts(fact))
 
 
 @pytest.mark.parametrize(
@@ -228,7 +228,7 @@ def test_a_program_without_the_facts_that_a_pipeline_starts_from_is_refused() ->
         run_pipeline([], program, None, facts(Fact.FUNCTIONAL))
 
 
-def test_checks_are_made_only_where_they_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_checks_are_made_only_if_they_are_enabled(monkeypatch: pytest.MonkeyPatch) -> None:
     liar = Step(lambda c: Scripted(retarget, False))
     monkeypatch.delenv("EXECUTORCH_PY_CHECK_PASSES", raising=False)
     with checked_pipeline(False):

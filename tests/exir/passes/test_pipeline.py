@@ -1,4 +1,4 @@
-"""Both pipelines as data: every pass is one, states a contract, and stands where it is met."""
+"""Both pipelines as data: every step is a pass with a contract that earlier passes meet."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_every_step_is_a_pass_with_one_sentence_and_a_contract_of_its_own() -> N
 @pytest.mark.parametrize("field", ["sym_shape_eval_pass", "to_out_var_pass"])
 def test_a_pass_of_the_user_takes_its_place_in_the_pipeline(field: str) -> None:
     def own(gm: Any) -> None:
-        """No pass of torch.fx's class, as upstream's scripts may give it."""
+        """A function as a pass, as in upstream's scripts."""
 
     config = dataclasses.replace(ExecutorchBackendConfig(), **{field: own})
     found = [p for p in wanted_passes(TO_EXECUTORCH, config) if isinstance(p, FxPass)]

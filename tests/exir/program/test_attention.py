@@ -25,7 +25,7 @@ KEPT = EdgeCompileConfig(preserve_ops=[ATTENTION])
 
 
 class Attention(nn.Module):
-    """Torch's function of three tensors and, where given, a mask; what surrounds it is a sum."""
+    """Torch's attention of three tensors and perhaps a mask, between sums."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__()

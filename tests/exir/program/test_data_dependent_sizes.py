@@ -1,5 +1,5 @@
-"""Operators whose result's size depends on values: planned for the most there can be, or for the
-bound that the model states.
+"""Operators whose result sizes depend on values: planned for the largest result, or for the bound
+that the model states.
 """
 
 from __future__ import annotations

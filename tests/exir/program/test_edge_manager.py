@@ -168,7 +168,7 @@ def test_a_pass_that_breaks_the_dialect_is_refused() -> None:
 
 
 class Keeper:
-    """Asks to keep operators, as partitioners do, and lowers nothing."""
+    """A partitioner that keeps operators from decomposition and lowers nothing."""
 
     def __init__(self, *ops: Any, check: Callable[[Node], bool] | None = None) -> None:
         self.ops, self.check = list(ops), check

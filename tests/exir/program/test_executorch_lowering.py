@@ -1,4 +1,4 @@
-"""to_executorch as a whole: repeatable, checked against kernels, clear about what it cannot do."""
+"""to_executorch as a whole: repeatable, checked against kernels, with clear errors."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""Files do not depend on what torch finds on the machine that exports: here, on oneDNN.
+"""Files do not depend on the exporting machine: here, on whether torch has oneDNN.
 
-Torch asks for it to decompose recurrent layers and to lay out the results of convolutions.
-Products of int8, for which torchao asks for instruction sets, are in
-tests/exir/decompose/test_torchao_linear.py.
+Torch decomposes recurrent layers and lays out the results of convolutions by it. Products of int8,
+which torchao writes by instruction set, are in tests/exir/decompose/test_torchao_linear.py.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-""".pte files: what becomes a segment, in which order, how aligned; and everything back again."""
+""".pte files: segments, their order and alignment, and a faithful round trip."""
 
 from __future__ import annotations
 

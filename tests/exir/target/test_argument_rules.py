@@ -90,10 +90,12 @@ DROPOUTS = [
 @pytest.mark.parametrize(("model", "x"), DROPOUTS)
 def test_dropout_in_training_mode_runs_with_a_warning_that_says_eval(model: Any, x: Any) -> None:
     manager = edge(model, x)
-    with pytest.warns(UserWarning, match=r"p = 0\.5, draws at every run.*model\.eval\(\)") as told:
+    with pytest.warns(
+        UserWarning, match=r"p = 0\.5, draws at every run.*model\.eval\(\)"
+    ) as caught:
         program = manager.to_executorch()
     assert program.run(x).shape == x.shape
-    assert __file__ in {w.filename for w in told}  # the line that called, not one of ours
+    assert __file__ in {w.filename for w in caught}  # the caller's line, not one of this package
 
 
 def test_dropout_in_training_mode_runs_on_upstreams_kernel_without_a_word() -> None:

@@ -60,7 +60,7 @@ def test_a_softmax_over_nothing_is_no_number() -> None:
     assert found.isnan().any()
 
 
-class Brain(nn.Module):
+class Bfloat16Layers(nn.Module):
     """Linear layers and a convolution in bfloat16; upstream's runtime has no such convolution."""
 
     def __init__(self) -> None:
@@ -74,10 +74,10 @@ class Brain(nn.Module):
 
 
 @pytest.mark.interop
-def test_layers_in_bfloat16_run_on_both_runtimes_when_asked_for(
+def test_layers_in_bfloat16_run_on_both_runtimes_if_enabled(
     upstream: Upstream, tmp_path: Path
 ) -> None:
-    module, x = seeded(Brain).bfloat16(), data(2, 3, 8).bfloat16()
+    module, x = seeded(Bfloat16Layers).bfloat16(), data(2, 3, 8).bfloat16()
     partitioner = XnnpackPartitioner(enable_bf16=True)
     edge = to_edge_transform_and_lower(export(module, (x,)), partitioner=[partitioner])
     left = {r.operator: r.reason for r in edge.delegation_summary().records if r.delegate is None}

@@ -91,7 +91,7 @@ ROWS = [(group, name) for group, names in cases.groups().items() for name in nam
 
 
 @pytest.mark.parametrize(("group", "name"), ROWS, ids=[name for _, name in ROWS])
-def test_at_least_what_upstream_takes_is_taken(group: str, name: str) -> None:
+def test_at_least_upstreams_nodes_are_delegated(group: str, name: str) -> None:
     stays = [(op, why) for op, why in lowered(group).left[name] if not op.startswith("aten::sym_")]
     assert all(why for _, why in stays), stays
     worse = [row for row in stays if not any(text in str(row[1]) for text in BETTER_OUTSIDE)]
@@ -99,7 +99,7 @@ def test_at_least_what_upstream_takes_is_taken(group: str, name: str) -> None:
 
 
 @pytest.mark.parametrize(("group", "name"), ROWS, ids=[name for _, name in ROWS])
-def test_what_is_taken_gives_eagers_numbers(group: str, name: str) -> None:
+def test_delegated_nodes_give_eagers_numbers(group: str, name: str) -> None:
     for found, wanted in lowered(group).results[name]:
         tolerance = TOLERANCES.get(wanted.dtype, 0.0)
         if any(word in name for word in ROUGH):
@@ -169,7 +169,7 @@ def edge_of(names: list[str], *partitioners: Any) -> EdgeProgramManager:
     )
 
 
-def taken(found: DelegationSummary) -> Counter[str]:
+def delegated(found: DelegationSummary) -> Counter[str]:
     return Counter(record.operator for record in found.records if record.delegate is not None)
 
 
@@ -193,7 +193,7 @@ def test_operators_are_chosen_by_the_kinds_of_arithmetic_they_have(
     make: Callable[[], Any], linears: int, exps: int
 ) -> None:
     found = summary([*MIXED, "exp"], make())
-    assert (taken(found)["aten::linear"], taken(found)["aten::exp"]) == (linears, exps)
+    assert (delegated(found)["aten::linear"], delegated(found)["aten::exp"]) == (linears, exps)
     assert all(record.reason for record in found.records if record.delegate is None)
 
 
@@ -232,7 +232,7 @@ def test_two_partitioners_in_turn_take_what_each_is_for() -> None:
 
 def test_operators_are_chosen_by_their_configs() -> None:
     found = summary(["conv_block", "add"], XnnpackPartitioner(configs=[LinearConfig, AddConfig]))
-    assert taken(found) == {"aten::linear": 1, "aten::add.Tensor": 1}
+    assert delegated(found) == {"aten::linear": 1, "aten::add.Tensor": 1}
     left = {r.reason for r in found.records if r.delegate is None}
     assert "the partitioner's configs do not include its operator" in left
     with pytest.raises(
@@ -289,7 +289,7 @@ def test_options_mean_what_they_mean_upstream(
     found = edge.delegation_summary()
     calls = [n for n in edge.exported_program().graph.nodes if "call_delegate" in str(n.target)]
     inputs = sum(len(call.args) - 1 for call in calls)
-    names = taken(found)
+    names = delegated(found)
     assert counted == Counted(
         names["aten::linear"], names["aten::relu"], len(found.delegates), inputs
     )
@@ -308,7 +308,7 @@ def test_every_operator_can_have_a_delegate_of_its_own() -> None:
 
 def test_a_partitioner_after_decomposition_takes_decomposed_linears() -> None:
     manager = to_edge(export(nn.Linear(8, 4), (torch.rand(2, 8),))).to_backend(XnnpackPartitioner())
-    assert taken(manager.delegation_summary()) == {"aten::addmm": 1}
+    assert delegated(manager.delegation_summary()) == {"aten::addmm": 1}
 
 
 def test_verbose_prints_what_stays(capsys: pytest.CaptureFixture[str]) -> None:
@@ -339,7 +339,7 @@ def run_and_compare(module: nn.Module, *inputs: Tensor) -> EdgeProgramManager:
     return manager
 
 
-def test_regions_do_not_wait_for_themselves_and_share_weights() -> None:
+def test_regions_have_no_dependency_cycle_and_share_weights() -> None:
     manager = run_and_compare(Divided().eval(), torch.rand(3, 8))
     modules = get_lowered_backend_modules(manager.exported_program().graph_module)
     assert len(modules) == 2

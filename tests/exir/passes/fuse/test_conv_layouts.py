@@ -1,4 +1,4 @@
-"""Regions of convolutions work on channels-last images where that pays, and no bit changes."""
+"""Regions of convolutions use channels-last images if that is faster, with the same bits."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def copies(program: Any) -> int:
 
 
 def lowered(model: nn.Module, x: torch.Tensor) -> list[Any]:
-    """The default program, and those with operators of our own, without and with chosen layouts."""
+    """The default program, and programs with own operators, without and with chosen layouts."""
     with torch.no_grad():
         edge = to_edge(torch.export.export(model.eval(), (x,)))
     own = [ExecutorchBackendConfig(own_operators=True, choose_layouts=c) for c in (False, True)]

@@ -1,4 +1,4 @@
-"""Attention found in a graph: torch's decomposition, what people write, what is left alone."""
+"""Fusion of attention: torch's decomposition, forms written by hand, and lookalikes that stay."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def test_without_the_setting_nothing_is_fused() -> None:
 
 
 def biased_in_windows(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-    """Shifted windows: a bias of positions for all, and a mask for each window, in other views."""
+    """Shifted windows (Swin): one bias of positions, and a mask per window, in other views."""
     bias, windows = torch.arange(7500.0).reshape(1, 3, 50, 50).sin(), 2
     hidden = torch.where(torch.arange(5000).reshape(1, windows, 1, 50, 50) % 7 == 0, -100.0, 0.0)
     scores = q @ k.transpose(-1, -2) * 0.3 + bias

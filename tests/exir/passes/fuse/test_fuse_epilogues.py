@@ -1,4 +1,4 @@
-"""With operators of our own, element-wise steps join what they follow, and no bit changes."""
+"""With own operators, element-wise steps become epilogues, with the same bits."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def operators(program: Any) -> Any:
 
 
 class Net(nn.Module):
-    """Layers by name, and what is done with them."""
+    """Layers by name, and a function that calls them."""
 
     def __init__(self, body: Callable[..., Any], **layers: nn.Module) -> None:
         super().__init__()

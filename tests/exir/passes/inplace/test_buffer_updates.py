@@ -1,4 +1,4 @@
-"""State that is updated where it lies: no copy of a cache per step, whichever way it is written.
+"""State is updated in place: no copy of a cache per step, in every form of update.
 
 Programs run on our runtime as shipped bytes, several calls on one loaded method; eager torch with
 the same history is the oracle. The interop catalogue runs the same caches on upstream's runtime.

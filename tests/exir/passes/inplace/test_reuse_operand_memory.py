@@ -1,4 +1,4 @@
-"""Results that are written over dying operands: right on our kernels, in fewer bytes.
+"""Results that reuse the memory of dying operands: right on our kernels, in fewer bytes.
 
 The same table runs on upstream's kernels in the interop catalogue (`overwritten_operands`).
 """
@@ -29,7 +29,7 @@ def exported(model: nn.Module, inputs: Any, **options: Any) -> Any:
 
 
 def overwriting(program: Any) -> list[str]:
-    """Operators whose result lies in the memory of another tensor."""
+    """Operators whose result is in the memory of another tensor."""
     return [
         op_key(node.target)
         for node in program.exported_program().graph.nodes
@@ -47,7 +47,7 @@ def test_every_operator_that_may_write_over_an_operand_gives_eagers_numbers(half
     inputs = (x.half() if half else x, i, b)
     program = exported(model, inputs)
     used = {name.partition(".")[0] for name in overwriting(program)}
-    # Chains of our own have their tests beside the pass that makes them.
+    # The operator `chain` has its tests beside the pass that makes it.
     aten = {name for name in ELEMENT_BY_ELEMENT | ROW_BY_ROW if name.startswith("aten::")}
     assert used == aten
     expected = pytree.tree_leaves(model(*inputs))
@@ -72,7 +72,7 @@ class Formula(nn.Module):
 def test_a_chain_of_operators_works_in_one_tensor() -> None:
     x = torch.randn(8, 64)
     program = exported(Formula(chain), (x,))
-    # The input's memory is no operand's: callers may run again without setting it.
+    # The memory of an input is not reused: callers may run again without setting it.
     assert arena(program) == 2 * x.numel() * 4
     torch.testing.assert_close(torch.as_tensor(program.run(x)), chain(x))
     names = overwriting(program)

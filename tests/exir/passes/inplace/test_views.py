@@ -1,4 +1,4 @@
-"""Parts of tensors that are read where they lie: no copy kernel, eager's numbers, sound plans.
+"""Parts of tensors that are read in place: no copy kernel, eager's numbers, sound plans.
 
 Numbers are checked by running the lowered graph inside its planned memory (see conftest.py), which
 starts as garbage, so that a part in the wrong place or read too late shows.
@@ -130,7 +130,7 @@ def test_parts_along_the_outermost_dimension_cost_nothing(lower: Lower, machine:
     assert copies(check(lower, machine, table, table.inputs)) == []
 
 
-def test_what_does_not_lie_in_one_aligned_stretch_is_copied(lower: Lower, machine: Any) -> None:
+def test_parts_that_are_not_contiguous_and_aligned_are_copied(lower: Lower, machine: Any) -> None:
     table = Table(KEPT)
     found = copies(check(lower, machine, table, table.inputs))
     assert [name for name, _ in found] == [row[2] for row in KEPT.values()], found

@@ -112,7 +112,7 @@ def test_scalars_masks_and_ranges_are_computed_at_export(
 
 
 class Integers(nn.Module):
-    """Numbers made of constant integers beside a layer whose weights are such."""
+    """Floats computed from constant integers, beside a layer with integer weights."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -270,7 +270,7 @@ class Exchange(nn.Module):
 
 
 class OldAndNew(nn.Module):
-    """Reads a view of the old contents after the buffer was given new ones."""
+    """A model that reads a view of the old contents after the buffer was written."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""torchao's quantization that nothing takes whole is computed as torchao computes it."""
+"""torchao's quantization without a kernel or delegate is computed as torchao computes it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def difference(edge: Any, model: nn.Module) -> float:
-    """Of the result to eager, in parts of the largest number."""
+    """The largest difference of the result to eager, relative to the largest number."""
     with torch.no_grad():
         wanted = model(INDICES)
     return float((edge.to_executorch().run(INDICES) - wanted).abs().max() / wanted.abs().max())
@@ -67,7 +67,7 @@ def test_the_range_that_torchao_advises_for_a_processor_is_lowered(cpu: str) -> 
 
 
 class Rounded(nn.Module):
-    """Rows to 4 bits and back, in a branch."""
+    """A module that quantizes rows to 4 bits and back, in a branch."""
 
     def forward(self, x: Tensor) -> Tensor:
         return torch.cond(x.sum() > 0, self.rounded, torch.neg, (x,))

@@ -1,5 +1,5 @@
-"""A quantized program for this project's runtime computes with integers, within one quantum of the
-converted graph: no float stands between the first quantizing and the last dequantizing.
+"""A quantized program for this project's runtime computes with integers from the first quantize to
+the last dequantize node, within one quantization step of the converted graph.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ def lowered(graph: nn.Module, inputs: tuple[torch.Tensor, ...]) -> Any:
     return to_edge(torch.export.export(graph, inputs)).to_executorch(OWN)
 
 
-def quantum(program: Any) -> float:
-    """The scale with which the last value is dequantized."""
+def output_step(program: Any) -> float:
+    """The quantization step of the result: the scale with which it is dequantized."""
     plan = program.executorch_program.execution_plan[0]
     last = plan.chains[0].instructions[-1].instr_args
     assert "dequantize" in plan.operators[last.op_index].name
@@ -55,7 +55,7 @@ def quantum(program: Any) -> float:
 
 
 class Net(nn.Module):
-    """Layers by name, and what is done with them."""
+    """Layers by name, and a function that calls them."""
 
     def __init__(self, body: Callable[..., Any], **layers: nn.Module) -> None:
         super().__init__()
@@ -127,12 +127,12 @@ NETWORKS: dict[str, tuple[list[str], Callable[[Net, torch.Tensor], Any], dict[st
 
 
 def check(model: nn.Module, x: torch.Tensor, **how: Any) -> Any:
-    """The program, whose result is within a quantum of the converted graph's."""
+    """The program, whose result is within one quantization step of the converted graph's."""
     graph = converted(model, (x,), **how)
     program = lowered(graph, (x,))
     wanted, got = graph(x), program.run(x)
     assert got.shape == wanted.shape
-    assert (got - wanted).abs().max() <= quantum(program) * 1.01
+    assert (got - wanted).abs().max() <= output_step(program) * 1.01
     assert wanted.unique().numel() > 5
     return program
 
@@ -157,7 +157,7 @@ def test_linear_layers_and_what_moves_rows_stay_in_integers() -> None:
     assert not {"mul", "add", "addmm", "mm"} & set(names)
 
 
-def test_lines_are_images_of_one_row() -> None:
+def test_one_dimensional_convolutions_are_images_of_one_row() -> None:
     torch.manual_seed(0)
     layers = {"c": nn.Conv1d(4, 6, 3, padding=2, dilation=2), "d": nn.Conv1d(6, 5, 2, stride=2)}
     x = torch.randn(2, 4, 20, generator=torch.Generator().manual_seed(2))
@@ -194,11 +194,11 @@ def test_batches_of_any_size_are_computed() -> None:
     assert {"qconvolution*", "qmean*", "qmul*"} <= set(instructions(program))
     for batch in (1, 2, 5):
         inputs = torch.cat([x, x, x])[:batch]
-        assert (program.run(inputs) - graph(inputs)).abs().max() <= quantum(program) * 1.01
+        assert (program.run(inputs) - graph(inputs)).abs().max() <= output_step(program) * 1.01
 
 
 def test_parts_with_other_scales_are_joined_by_tables() -> None:
-    """A pattern written by hand: quantizers give the parts of a join one scale."""
+    """A pattern written by hand: quantizers give the operands of a concatenation one scale."""
 
     class Join(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:

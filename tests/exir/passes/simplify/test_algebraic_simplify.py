@@ -1,4 +1,4 @@
-"""Calls that change nothing go away, exactly; calls that only nearly change nothing stay."""
+"""Calls that change no bit are dropped; calls that change a single bit stay."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ GONE: dict[str, Row] = {
     "to a wider type and back": (lambda x: x.double().float(), ODD),
     "integers to a wider type and back": (lambda x: x.long().int(), INTS.int()),
     "transposed twice": (lambda x: x.permute(1, 0).contiguous().permute(1, 0).contiguous(), ODD),
-    "turned three times": (
+    "permuted three times": (
         lambda x: x.permute(1, 2, 0).clone().permute(1, 2, 0).clone().permute(1, 2, 0).clone(),
         torch.randn(2, 3, 4),
     ),

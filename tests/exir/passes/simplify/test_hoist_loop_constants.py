@@ -83,7 +83,7 @@ def called(program: Any) -> list[str]:
     return [plan.operators[c.op_index].name for c in calls if hasattr(c, "op_index")]
 
 
-# How many weights each model's file holds.
+# Number of weights in the file of each model.
 WEIGHTS = {
     Condition: 2,
     Loop: 1,

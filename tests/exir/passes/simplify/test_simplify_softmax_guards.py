@@ -1,4 +1,4 @@
-"""The guard around the softmax of torch's attention, in fewer passes and with the same bits."""
+"""The guard around the softmax of torch's attention reads scores once, with the same bits."""
 
 from __future__ import annotations
 

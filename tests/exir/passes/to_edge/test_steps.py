@@ -200,7 +200,7 @@ def test_memory_formats_become_dim_orders_and_back() -> None:
     assert (node.target, node.kwargs["memory_format"]) == (edge.clone.default, torch.channels_last)
 
 
-def test_a_copy_keeps_the_dim_order_of_its_input_unless_told() -> None:
+def test_a_copy_keeps_the_dim_order_of_its_input_by_default() -> None:
     image = torch.randn(1, 3, 4, 4).to(memory_format=torch.channels_last)
     ep = edge_program(lambda x: x.to(torch.float64), image)
     target = exir_ops.edge.dim_order_ops._to_dim_order_copy.default

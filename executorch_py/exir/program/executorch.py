@@ -24,6 +24,7 @@ from executorch_py.exir.passes.lower.memory_planning import MemoryPlanningPass
 from executorch_py.exir.passes.lower.sym_shape_eval import ConstraintBasedSymShapeEvalPass
 from executorch_py.exir.passes.pipeline import GIVEN, TO_EXECUTORCH
 from executorch_py.exir.passes.runner import run_pipeline, wanted_passes
+from executorch_py.exir.passes.user.pass_manager import run_passes
 from executorch_py.exir.program.arguments import Arguments, model_arguments
 from executorch_py.exir.program.config import ExecutorchBackendConfig
 from executorch_py.exir.program.upper_floors import compare_with_model, load_method
@@ -82,8 +83,6 @@ def _for_method(config: ExecutorchBackendConfig, name: str) -> ExecutorchBackend
 def lower_method(program: ExportedProgram, config: ExecutorchBackendConfig) -> ExportedProgram:
     """All passes before memory planning, on a program that may be changed."""
     if config.passes:
-        from executorch_py.exir.program.managers import run_passes
-
         program = run_passes(program, config.passes)
     run_pipeline(TO_EXECUTORCH, program, config, GIVEN)
     return program

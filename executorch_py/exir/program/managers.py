@@ -18,11 +18,11 @@ from executorch_py.exir.dialects.verifier import EXIREdgeDialectVerifier
 from executorch_py.exir.error import ExportError, ExportErrorType
 from executorch_py.exir.ir.graph import copy_program
 from executorch_py.exir.ir.graph_modules import graph_modules
-from executorch_py.exir.ir.signature import (
-    program_with_graph,
-    updated_range_constraints,
+from executorch_py.exir.passes.user.pass_manager import (
+    ExportedProgramPassManager,
+    PassType,
+    run_passes,
 )
-from executorch_py.exir.passes.user.pass_manager import ExportedProgramPassManager, PassType
 from executorch_py.exir.program.config import EdgeCompileConfig
 
 if TYPE_CHECKING:
@@ -166,26 +166,3 @@ def _check_methods(call: str, given: dict[str, Any], programs: dict[str, Exporte
             ExportErrorType.INVALID_INPUT_TYPE,
             f"{call}: expected methods of {sorted(programs)}, got {unknown}",
         )
-
-
-def run_passes(ep: ExportedProgram, passes: Any) -> ExportedProgram:
-    """Run a list of passes or a pass manager over a program that may be changed."""
-    if isinstance(passes, GraphModulePassManager) and not isinstance(
-        passes, ExportedProgramPassManager
-    ):
-        result = passes(ep.graph_module)
-        return _with_new_graph(ep, result.graph_module) if result.modified else ep
-    manager = (
-        passes
-        if isinstance(passes, ExportedProgramPassManager)
-        else ExportedProgramPassManager(list(passes))
-    )
-    result = manager(ep)
-    program: ExportedProgram = result.exported_program if result.modified else ep
-    return program
-
-
-def _with_new_graph(ep: ExportedProgram, gm: torch.fx.GraphModule) -> ExportedProgram:
-    new = program_with_graph(ep, gm)
-    new._range_constraints = updated_range_constraints(gm)
-    return new

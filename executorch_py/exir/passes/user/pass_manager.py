@@ -21,7 +21,11 @@ from torch.fx.passes.infra.pass_manager import pass_result_wrapper
 from torch.utils import _pytree as pytree
 
 from executorch_py.exir.error import ExportError, ExportErrorType
-from executorch_py.exir.ir.signature import updated_range_constraints, updated_signature
+from executorch_py.exir.ir.signature import (
+    program_with_graph,
+    updated_range_constraints,
+    updated_signature,
+)
 from executorch_py.exir.passes.user.pass_values import (
     ExportedProgramPassBase,
     ExportedProgramPassResult,
@@ -154,3 +158,24 @@ def _run(fn: Any, program: ExportedProgram) -> tuple[ExportedProgram, bool]:
     program._range_constraints = updated_range_constraints(gm)
     gm.recompile()
     return program, True
+
+
+def run_passes(ep: ExportedProgram, passes: Any) -> ExportedProgram:
+    """Run a list of passes or a pass manager over a program that may be changed."""
+    if isinstance(passes, _FxPassManager) and not isinstance(passes, ExportedProgramPassManager):
+        result = passes(ep.graph_module)
+        return _with_new_graph(ep, result.graph_module) if result.modified else ep
+    manager = (
+        passes
+        if isinstance(passes, ExportedProgramPassManager)
+        else ExportedProgramPassManager(list(passes))
+    )
+    result = manager(ep)
+    program: ExportedProgram = result.exported_program if result.modified else ep
+    return program
+
+
+def _with_new_graph(ep: ExportedProgram, gm: GraphModule) -> ExportedProgram:
+    new = program_with_graph(ep, gm)
+    new._range_constraints = updated_range_constraints(gm)
+    return new

@@ -1,7 +1,4 @@
-"""Parity checks for pytest and notebooks:
-
-the emitted bytes, run on the C runtime, against eager torch.
-"""
+"""Parity checks for pytest and notebooks: emitted bytes on the C runtime against eager torch."""
 
 from executorch_py.testing.parity import (
     Comparison,

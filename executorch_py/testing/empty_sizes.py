@@ -1,8 +1,8 @@
-"""Sizes of 0 that a program was exported for and its delegates do not run.
+"""Sizes of 0 that an exported program allows and its delegates refuse.
 
-A dimension that torch.export was given without `min` may be 0, which few mean; backends that say so
-(`runs_empty_tensors`) refuse tensors without elements. Relies on the shapes that delegate calls
-were traced with; knows nothing of any one backend.
+A dimension without `min` in torch.export may be 0, which is rarely intended. Backends whose class
+sets `runs_empty_tensors` to False refuse tensors without elements. Relies on the shapes that
+delegate calls were traced with; knows no single backend.
 """
 
 from __future__ import annotations
@@ -24,33 +24,33 @@ Bounds = Mapping[sympy.Symbol, tuple[int, int]]
 
 
 def refused_when_empty(program: ExportedProgram, bounds: Bounds) -> dict[sympy.Symbol, str]:
-    """The sizes that may be 0 and a delegate then refuses, with its backend."""
+    """Symbols of sizes that may be 0 where a delegate refuses 0, with the delegate's backend."""
     found: dict[sympy.Symbol, str] = {}
-    most = {symbol: high for symbol, (_, high) in bounds.items()}
+    upper = {symbol: high for symbol, (_, high) in bounds.items()}
     for backend, expression in _delegate_sizes(program):
         for symbol in expression.free_symbols & bounds.keys():
             low, high = bounds[symbol]
-            if low == 0 < high and expression.subs({**most, symbol: 0}) == 0:
+            if low == 0 < high and expression.subs({**upper, symbol: 0}) == 0:
                 found.setdefault(symbol, backend)
     return found
 
 
 def _delegate_sizes(program: ExportedProgram) -> Iterator[tuple[str, Any]]:
-    """The sizes, as expressions, of what such delegates are given and give back."""
-    fussy = {c.__name__ for c in BackendDetails.__subclasses__() if not c.runs_empty_tensors}
+    """Backend and dynamic size (an expression) of each tensor at a delegate that refuses 0."""
+    refusing = {c.__name__ for c in BackendDetails.__subclasses__() if not c.runs_empty_tensors}
     seen: set[tuple[str, Any]] = set()
     for gm in graph_modules(program.graph_module):
         for node in gm.graph.nodes:
             if not is_delegate_call(node.target):
                 continue
             backend = getattr(gm, node.args[0].target).backend_id
-            for size in _open_sizes(node) if backend in fussy else ():
+            for size in _dynamic_sizes(node) if backend in refusing else ():
                 if (backend, size) not in seen:
                     seen.add((backend, size))
                     yield backend, size
 
 
-def _open_sizes(call: fx.Node) -> Iterator[Any]:
+def _dynamic_sizes(call: fx.Node) -> Iterator[Any]:
     examples = [arg.meta.get("val") for arg in call.all_input_nodes] + [call.meta.get("val")]
     for value in pytree.tree_leaves(examples):
         if isinstance(value, torch.Tensor):

@@ -1,16 +1,16 @@
-"""Whole-model parity: what the emitted bytes compute on the C runtime against what eager torch
-computes.
+"""Whole-model parity: results of the emitted bytes on the C runtime against those of eager torch.
 
 Relies on a program's bytes, its exported program (for dynamic dimensions) and
-executorch_py.runtime. Every check loads the program anew, so that mutable state starts as the file
-says, and runs a copy of the model, so that the caller's is untouched. If rounding alone carries a
-model past the tolerances, the same model in float64 (reference.py) says which of the two results is
-further off.
+executorch_py.runtime. Every check loads the program again, so that mutable state has its initial
+values, and runs a copy of the model, so that the caller's model is not changed. If a result is
+beyond the tolerances, the same model in float64 (reference.py) decides which of the two results
+has the larger error.
 """
 
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.utils import _pytree as pytree
 
-from executorch_py.testing.quantization_step import output_quanta
+from executorch_py.testing.quantization_step import output_steps
 from executorch_py.testing.reference import WIDE, NoReference, as_exported, in_float64
 from executorch_py.testing.sizes import Sizes
 
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 class ParityError(AssertionError):
     """Outputs of the program and of eager torch differ.
 
-    The message names output, index, values and error figures.
+    The message names the output, the index, both values and the errors.
     """
 
 
 @dataclass(frozen=True)
 class Tolerance:
-    """|ours - eager| <= atol + rtol * |eager|, element by element."""
+    """Limit of an element's error: |program - eager| <= atol + rtol * |eager|."""
 
     rtol: float
     atol: float
@@ -55,17 +55,18 @@ MODEL_TOLERANCE = {
 EXACT = Tolerance(0.0, 0.0)
 
 
-# A result may be so many times further from the float64 result than eager torch's own is.
+# Largest allowed ratio of two distances from the float64 result: the program's and eager torch's.
 FLOAT64_FACTOR = 2.0
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """One output at one set of sizes. Relative errors are of elements that eager has not as 0.
+    """Comparison of one output at one set of sizes.
 
-    `rule` is what decided: "tolerance"; "quantum" where elements beyond the default tolerance may
-    be one `quantum` of a quantized output off; or "float64" where they are judged by how far the
-    program and eager torch each are from the model in float64.
+    Relative errors are of elements that are not 0 in eager torch. `rule` names the deciding rule:
+    "tolerance"; "quantization step", if elements beyond the default tolerance may differ by one
+    `quantization_step` of the output; "float64", if the distances of the program and of eager
+    torch from the model in float64 decide.
     """
 
     output: str
@@ -79,7 +80,17 @@ class Comparison:
     program_to_float64: float | None = None
     eager_to_float64: float | None = None
     note: str = ""
-    quantum: float | None = None
+    quantization_step: float | None = None
+
+    @property
+    def quantum(self) -> float | None:
+        """Deprecated name of `quantization_step`."""
+        warnings.warn(
+            "Comparison.quantum is deprecated: use Comparison.quantization_step",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        return self.quantization_step
 
     @property
     def ok(self) -> bool:
@@ -95,7 +106,8 @@ class Comparison:
             f"{self.output} at {self.sizes}: max abs error {self.max_abs_error:.3g}, "
             f"max rel error {self.max_rel_error:.3g}: "
         )
-        one = "" if self.quantum is None else f"one quantum of the output, {self.quantum:.3g}"
+        step = self.quantization_step
+        one = "" if step is None else f"one quantization step of the output, {step:.3g}"
         if self.mismatched == 0:
             return text + f"ok by {one or 'tolerance'}"
         by = f" by more than {one}" if one else ""
@@ -111,7 +123,7 @@ class Comparison:
 
 @dataclass
 class ParityReport:
-    """All comparisons of one verification, and the sizes that it left out. str() is a table."""
+    """Comparisons of one verification, and the sizes that it left out. str() is a table."""
 
     comparisons: list[Comparison] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
@@ -135,12 +147,12 @@ def _compare_tensors(
     eager: torch.Tensor,
     rtol: float | None,
     atol: float | None,
-    quantum: float | None = None,
+    step: float | None = None,
 ) -> Comparison:
     if ours.shape != eager.shape or ours.dtype != eager.dtype:
         raise ParityError(
-            f"{label} at {sizes}: the program returned {tuple(ours.shape)} {ours.dtype}, "
-            f"eager torch {tuple(eager.shape)} {eager.dtype}"
+            f"{label} at {sizes}: expected {tuple(eager.shape)} {eager.dtype} as in eager torch, "
+            f"got {tuple(ours.shape)} {ours.dtype} from the program"
         )
     base = MODEL_TOLERANCE.get(eager.dtype, EXACT)
     limit = Tolerance(base.rtol if rtol is None else rtol, base.atol if atol is None else atol)
@@ -149,8 +161,8 @@ def _compare_tensors(
         wide, limit = torch.int64, EXACT
         if eager.dtype == torch.uint64:
             wide = torch.float64
-    if quantum is not None:  # and the rounding of the scale
-        limit = replace(limit, atol=max(limit.atol, quantum * (1 + 1e-5)))
+    if step is not None:  # and the rounding of the scale
+        limit = replace(limit, atol=max(limit.atol, step * (1 + 1e-5)))
     a, b = ours.detach().to(wide), eager.detach().to(wide)
     same = (a == b) | (a.isnan() & b.isnan()) if wide != torch.int64 else a == b
     difference = torch.where(same, torch.zeros_like((a - b).abs()), (a - b).abs()).to(torch.float64)
@@ -179,8 +191,8 @@ def _compare_tensors(
         mismatched=count,
         elements=eager.numel(),
         worst=worst,
-        rule="tolerance" if quantum is None else "quantum",
-        quantum=quantum,
+        rule="tolerance" if step is None else "quantization step",
+        quantization_step=step,
     )
 
 
@@ -191,15 +203,15 @@ def _compare_values(
     eager: Any,
     rtol: float | None,
     atol: float | None,
-    quantum: float | None,
+    step: float | None,
 ) -> Comparison:
     if isinstance(eager, torch.Tensor):
         if not isinstance(ours, torch.Tensor):
             ours = torch.as_tensor(ours)
         found = _compare_tensors(label, sizes, ours, eager, rtol, atol)
-        if found.ok or quantum is None or rtol is not None or atol is not None:
+        if found.ok or step is None or rtol is not None or atol is not None:
             return found
-        return _compare_tensors(label, sizes, ours, eager, rtol, atol, quantum)
+        return _compare_tensors(label, sizes, ours, eager, rtol, atol, step)
     close = ours == eager
     if isinstance(eager, float) and isinstance(ours, float):
         close = math.isclose(ours, eager, rel_tol=rtol or 1e-6, abs_tol=atol or 1e-6) or (
@@ -214,9 +226,7 @@ def _clone(values: Sequence[Any]) -> list[Any]:
 
 
 def _distance(result: torch.Tensor, reference: torch.Tensor) -> float:
-    """The largest difference; infinite where only one of the two is a number or they differ by
-    an infinity.
-    """
+    """Largest difference; infinite if one of two elements is NaN or they differ by an infinity."""
     result = result.detach().to(reference.dtype)
     same = (result == reference) | (result.isnan() & reference.isnan())
     difference = (result - reference).abs().masked_fill(same, 0.0)
@@ -228,26 +238,26 @@ def _distance(result: torch.Tensor, reference: torch.Tensor) -> float:
 def _judge(
     comparison: Comparison, ours: torch.Tensor, eager: torch.Tensor, reference: Any
 ) -> Comparison:
-    """A comparison that failed by the default tolerance, decided by the float64 result."""
+    """Decides by the float64 result a comparison that failed by the default tolerance."""
     if not isinstance(reference, torch.Tensor) or reference.shape != eager.shape:
-        return replace(comparison, note="no float64 reference: it has another shape")
-    off = _distance(eager, reference)
+        return replace(comparison, note="no float64 reference: its shape is not eager torch's")
+    eager_distance = _distance(eager, reference)
     finite = reference.abs()[reference.abs().isfinite()]
     size = float(finite.max()) if finite.numel() else 0.0
-    # With half the digits gone, the float64 run took another turn than the model did (it rounds,
-    # compares or picks), or no result of this dtype means anything: it would excuse any program.
+    # An eager result with half its digits lost is no measure: either the float64 run chose another
+    # branch or element than the model, or this dtype is too narrow. It would accept any program.
     limit = math.sqrt(torch.finfo(eager.dtype).eps) * size
-    if off > limit:
+    if eager_distance > limit:
         return replace(
             comparison,
-            note=f"no float64 reference: eager torch itself is {off:.3g} from it, "
+            note=f"no float64 reference: eager torch itself is {eager_distance:.3g} from it, "
             f"more than {limit:.3g}",
         )
     return replace(
         comparison,
         rule="float64",
         program_to_float64=_distance(ours, reference),
-        eager_to_float64=off,
+        eager_to_float64=eager_distance,
     )
 
 
@@ -257,23 +267,23 @@ def _judge_all(
     eager: Sequence[Any],
     wide_run: Callable[[], Sequence[Any]],
 ) -> list[Comparison]:
-    """The comparisons, those beyond the default tolerance decided by the float64 results."""
-    doubtful = [
+    """All comparisons; the float64 results decide those beyond the default tolerance."""
+    failed = [
         not c.ok and isinstance(e, torch.Tensor) and e.dtype in WIDE
         for c, e in zip(found, eager, strict=True)
     ]
-    if not any(doubtful):
+    if not any(failed):
         return found
     try:
         wide = list(wide_run())
         if len(wide) != len(eager):
-            raise NoReference(f"it has {len(wide)} outputs instead of {len(eager)}")
+            raise NoReference(f"expected {len(eager)} outputs, got {len(wide)}")
     except NoReference as error:
         note = f"no float64 reference: {error}"
-        return [replace(c, note=note) if d else c for c, d in zip(found, doubtful, strict=True)]
+        return [replace(c, note=note) if f else c for c, f in zip(found, failed, strict=True)]
     return [
-        _judge(c, torch.as_tensor(a), b, w) if d else c
-        for c, d, a, b, w in zip(found, doubtful, ours, eager, wide, strict=True)
+        _judge(c, torch.as_tensor(a), b, w) if f else c
+        for c, f, a, b, w in zip(found, failed, ours, eager, wide, strict=True)
     ]
 
 
@@ -287,7 +297,7 @@ def compare_runs(
     atol: float | None,
 ) -> ParityReport:
     """Compares run(flat inputs) -> flat outputs with the model at every size of Sizes."""
-    sizes, quanta = Sizes(exported, args, kwargs), output_quanta(exported)
+    sizes, steps = Sizes(exported, args, kwargs), output_steps(exported)
     report = ParityReport(left_out=sizes.left_out)
     _, structure = pytree.tree_flatten((tuple(args), dict(kwargs)))
     for case in sizes:
@@ -296,7 +306,7 @@ def compare_runs(
             return how(model, *pytree.tree_unflatten(_clone(flat), structure))
 
         try:
-            ours = list(run(_clone(case.flat)))  # first: it refuses wrong inputs by name
+            ours = list(run(_clone(case.flat)))  # first, since it names a wrong input
             expected = on_model(as_exported)
         except Exception as error:
             if case.is_given:
@@ -304,12 +314,12 @@ def compare_runs(
             raise ParityError(f"at {case.label}, that is {case.sizes}: {error}") from error
         if len(ours) != len(expected):
             raise ParityError(
-                f"at {case.label}: the program returned {len(ours)} outputs, "
-                f"eager torch {len(expected)}"
+                f"at {case.label}: expected {len(expected)} outputs as in eager torch, got "
+                f"{len(ours)} from the program"
             )
         found = [
-            _compare_values(f"output {i}", case.label, a, b, rtol, atol, quantum)
-            for i, (a, b, quantum) in enumerate(zip(ours, expected, quanta, strict=True))
+            _compare_values(f"output {i}", case.label, a, b, rtol, atol, step)
+            for i, (a, b, step) in enumerate(zip(ours, expected, steps, strict=True))
         ]
         if rtol is None and atol is None:
             found = _judge_all(found, ours, expected, lambda: on_model(in_float64))
@@ -332,8 +342,8 @@ def _random_operators(exported: ExportedProgram) -> str:
     if not found:
         return ""
     return (
-        f"\nThe program draws random numbers ({', '.join(sorted(found))}), not those that eager "
-        "torch draws. To compare, take them as an input, or export in eval mode."
+        f"\nThe program draws random numbers ({', '.join(sorted(found))}), which differ from those "
+        "of eager torch. To compare, pass them as an input, or export in eval mode."
     )
 
 
@@ -349,12 +359,12 @@ def verify_program(
     """Runs the program's bytes on the C runtime and compares with eager torch.
 
     The inputs are used as given and, where dimensions are dynamic, at the minimum, middle and
-    maximum of each; the report says which sizes were left out because a delegate runs no tensors
+    maximum of each. The report lists sizes that were left out because a delegate runs no tensors
     without elements. Tolerances default per dtype (MODEL_TOLERANCE). An output beyond them still
-    passes when no element is more than one quantum off, where it was quantized last, or when it is
-    at most FLOAT64_FACTOR times as far from the model in float64 as eager torch is. A tolerance
-    that is given is all that counts. Raises ParityError naming output, index, both values and the
-    error figures.
+    passes in two cases: it was quantized last and no element differs by more than one quantization
+    step; or its distance from the model in float64 is at most FLOAT64_FACTOR times that of eager
+    torch. If a tolerance is given, only that tolerance counts. Raises ParityError, which names the
+    output, the index, both values and the errors.
     """
 
     def run(flat: Sequence[Any]) -> Sequence[Any]:

@@ -1,13 +1,14 @@
-"""How far apart neighbouring values of a quantized program's outputs are.
+"""Quantization step of each output of a program.
 
-Backends round where eager torch rounds, with other intermediate precision, so that an integer may
-come out as its neighbour: a result is off by one quantum then. Read from the lowered program,
-through delegates and what only moves elements; an output that anything else is computed behind has
-none. Knows nothing of tolerances.
+Backends round at the same places as eager torch, but with other intermediate precision, so that a
+quantized value may differ by one: the result then differs by one quantization step. The step is
+read from the lowered program, through delegates and operators that only move elements. An output
+that is computed from quantized values by any other operator has no step. Knows no tolerances.
 """
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import torch
@@ -28,9 +29,11 @@ from executorch_py.exir.ir.op_traits import (
 )
 
 
-def output_quanta(program: ExportedProgram) -> list[float | None]:
-    """Per result of a method its quantum: the scale of numbers that were dequantized last, 1 for
-    integers that were quantized, None for everything else.
+def output_steps(program: ExportedProgram) -> list[float | None]:
+    """Quantization steps of a method's outputs.
+
+    A step is the scale of an output that was dequantized last, 1 for quantized integers, and None
+    for other outputs.
     """
     gm = program.graph_module
     specs = program.graph_signature.output_specs
@@ -39,10 +42,20 @@ def output_quanta(program: ExportedProgram) -> list[float | None]:
         for spec, leaf in zip(specs, flat_outputs(gm.graph), strict=True)
         if spec.kind is OutputKind.USER_OUTPUT
     ]
-    return [_quantum(gm, leaf) for leaf in results]
+    return [_step(gm, leaf) for leaf in results]
 
 
-def _quantum(gm: fx.GraphModule, node: Any) -> float | None:
+def __getattr__(name: str) -> Any:
+    """Deprecated names of this module."""
+    if name == "output_quanta":
+        warnings.warn(
+            "output_quanta is deprecated: use output_steps", DeprecationWarning, stacklevel=2
+        )
+        return output_steps
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def _step(gm: fx.GraphModule, node: Any) -> float | None:
     while isinstance(node, fx.Node) and node.op == "call_function":
         key = op_key(node.target).removesuffix("_out").removesuffix(".out")
         if is_getitem(node.target) and is_delegate_call(node.args[0].target):
@@ -60,7 +73,7 @@ def _quantum(gm: fx.GraphModule, node: Any) -> float | None:
 
 
 def _scale(dequantize: fx.Node) -> float | None:
-    """The one scale of integers that were computed; None for others."""
+    """The scale if it is one number and the integers are computed; else None."""
     integers, scale = dequantize.args[0], dequantize.args[1]
     computed = isinstance(integers, fx.Node) and integers.op == "call_function"
     return float(scale) if computed and isinstance(scale, (int, float)) else None

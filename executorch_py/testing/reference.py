@@ -1,8 +1,8 @@
-"""Eager torch as an oracle: what the exported graph means, and the same in float64.
+"""Eager torch as an oracle: the results of the exported graph, and the same in float64.
 
-`as_exported` runs a model the way torch.export saw it. `in_float64` runs it with every floating
-value widened, so that the rounding error of a float32 result can be told from a wrong one. Knows
-nothing of programs or of tolerances.
+`as_exported` runs a model the way torch.export traced it. `in_float64` runs it with every floating
+value widened, which separates the rounding error of a float32 result from a wrong result. Knows
+neither programs nor tolerances.
 """
 
 from __future__ import annotations
@@ -27,14 +27,15 @@ WIDE = {
 
 
 class NoReference(Exception):
-    """The model cannot be run in float64; the text says why."""
+    """The model cannot be run in float64; the message gives the reason."""
 
 
 @contextmanager
 def _without_fast_paths() -> Iterator[None]:
-    """Torch's transformer layers in inference skip padded rows and merge operators.
+    """Fast paths of torch's transformer layers are disabled within this context.
 
-    torch.export records the layers without that, and only then do the padded rows have numbers.
+    In inference they skip padded rows and merge operators. torch.export records the layers without
+    them, and then padded rows have values.
     """
     enabled = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
@@ -59,7 +60,7 @@ def _widened(value: Any) -> Any:
 
 
 class _Float64(TorchDispatchMode):
-    """Widens what a model makes or casts to on its way, and constants that are no buffers."""
+    """Widens tensors that a model makes or casts to, and constants that are not buffers."""
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None
@@ -79,14 +80,14 @@ class _Float64(TorchDispatchMode):
             for leaf in pytree.tree_leaves(written):
                 if isinstance(leaf, torch.Tensor) and leaf.dtype in WIDE:
                     raise NoReference(
-                        f"{func} writes to a {leaf.dtype} tensor that is neither a parameter, a "
-                        "buffer nor an input"
+                        f"{func} writes to a {leaf.dtype} tensor, expected a parameter, a buffer "
+                        "or an input"
                     )
 
 
 def _wide_copy(model: Callable[..., Any]) -> Callable[..., Any]:
     wide = deep_copy(model)
-    # A bound method (`model.encode`) is copied together with the module that it belongs to.
+    # A bound method (`model.encode`) is copied together with its module.
     module = wide if isinstance(wide, torch.nn.Module) else getattr(wide, "__self__", None)
     if isinstance(module, torch.nn.Module):
         module._apply(_widened)
@@ -98,13 +99,13 @@ def in_float64(
 ) -> list[Any]:
     """The flat outputs of a copy of the model with every floating value in double precision.
 
-    NoReference when the model does not run so (it reads bits, or insists on a dtype).
+    NoReference when the model does not run in float64 (it reads bits, or requires a dtype).
     """
     default = torch.get_default_dtype()
     try:
         call_args, call_kwargs = pytree.tree_map(_widened, (tuple(args), dict(kwargs)))
         wide = _wide_copy(model)
-        # Quotients of integers and new tensors take the default type.
+        # Quotients of integers and new tensors have the default dtype.
         torch.set_default_dtype(torch.float64)
         with torch.no_grad(), _without_fast_paths(), _Float64():
             return list(pytree.tree_leaves(wide(*call_args, **call_kwargs)))

@@ -1,10 +1,10 @@
 """The sizes at which a program with dynamic shapes is checked, and inputs of those sizes.
 
-From an exported program's range constraints: the given sizes, every dynamic dimension at its
-minimum, middle and maximum while the others keep the given size, and all of them at once at each of
-the three. A minimum of 0 is 1 where a delegate refuses tensors without elements. Inputs of another
-size are made by repeating or cropping the given ones along the dynamic dimensions, so that their
-values stay valid (token ids, masks). Knows nothing about running a program.
+Sizes come from an exported program's range constraints: the given sizes, every dynamic dimension at
+its minimum, middle and maximum while the others keep the given size, and all of them at once at
+each of the three. A minimum of 0 becomes 1 where a delegate refuses tensors without elements.
+Inputs of another size repeat or crop the given inputs along the dynamic dimensions, so that their
+values stay valid (token ids, masks). Runs no program.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from torch.utils import _pytree as pytree
 
 from executorch_py.testing.empty_sizes import refused_when_empty
 
-# A dimension without an upper bound is exercised up to this size beyond its minimum.
+# Span above the minimum that is tested of a dimension without an upper bound.
 UNBOUNDED_SPAN = 64
 GIVEN = "the given sizes"
 
@@ -39,15 +39,17 @@ class SizedInputs:
 
     @property
     def sizes(self) -> str:
-        """Types and sizes of all tensors among the inputs."""
+        """Dtypes and sizes of all tensors among the inputs."""
         tensors = (value for value in self.flat if isinstance(value, torch.Tensor))
         return ", ".join(f"{str(t.dtype)[6:]}{list(t.shape)}" for t in tensors)
 
 
 def resize_by_repetition(tensor: torch.Tensor, sizes: Sequence[int]) -> torch.Tensor:
-    """The tensor repeated or cropped along each dimension to the given sizes (empty ones filled
-    with zeros). Every repetition of floating values is a little smaller than the one before, so
-    that none ties with its original: results of topk or argmax would not be comparable.
+    """The tensor repeated or cropped along each dimension to the given sizes.
+
+    An empty dimension is filled with zeros. Every repetition of floating values is a little smaller
+    than the one before, so that no value ties with its original: with ties the results of topk or
+    argmax are not comparable.
     """
     result = tensor
     for dim, size in enumerate(sizes):
@@ -70,7 +72,7 @@ def resize_by_repetition(tensor: torch.Tensor, sizes: Sequence[int]) -> torch.Te
 
 
 def _symbolic_sizes(program: ExportedProgram) -> list[list[Any] | None]:
-    """Per user input its sizes as ints and sympy expressions, or None when it is no tensor."""
+    """Sizes of each user input as ints and sympy expressions, or None if it is no tensor."""
     # Numbers, strings and None have no name among the signature's user_inputs: they are constants.
     specs = program.graph_signature.input_specs
     names = {spec.arg.name for spec in specs if spec.kind is InputKind.USER_INPUT}
@@ -142,7 +144,7 @@ def _points(
 
 @dataclass
 class Sizes:
-    """The sizes at which to check a program with some inputs; `left_out` says which ones not."""
+    """The sizes at which to check a program; `left_out` lists sizes that are not checked."""
 
     program: ExportedProgram
     args: Sequence[Any]
@@ -166,8 +168,8 @@ class Sizes:
                 if dims is None or not isinstance(value, torch.Tensor) or values == given:
                     resized.append(value)
                     continue
-                wanted = [d if isinstance(d, int) else int(d.subs(values)) for d in dims]
-                resized.append(resize_by_repetition(value, wanted))
+                target = [d if isinstance(d, int) else int(d.subs(values)) for d in dims]
+                resized.append(resize_by_repetition(value, target))
             key = tuple(tuple(v.shape) for v in resized if isinstance(v, torch.Tensor))
             if key not in seen:
                 seen.add(key)
@@ -176,19 +178,19 @@ class Sizes:
     def _bounds(
         self, given: Mapping[sympy.Symbol, int], sizes: Sequence[Sequence[Any] | None]
     ) -> dict[sympy.Symbol, tuple[int, int]]:
-        """The bounds of each symbol, without what delegates cannot run."""
+        """The bounds of each symbol, without sizes that delegates refuse."""
         bounds = {symbol: _bounds(self.program, symbol) for symbol in given}
         for symbol, backend in refused_when_empty(self.program, bounds).items():
             bounds[symbol] = (1, bounds[symbol][1])
             self.left_out.append(
-                f"{_place(symbol, sizes)} of 0: {backend} runs no tensors without elements; "
-                "torch.export.Dim(..., min=1) says that none are meant"
+                f"{_dimension_of(symbol, sizes)} of 0: {backend} runs no tensors without elements; "
+                "export with torch.export.Dim(..., min=1) to exclude this size"
             )
         return bounds
 
 
-def _place(symbol: sympy.Symbol, sizes: Sequence[Sequence[Any] | None]) -> str:
-    """The first dimension of an input that a symbol is the size of."""
+def _dimension_of(symbol: sympy.Symbol, sizes: Sequence[Sequence[Any] | None]) -> str:
+    """The first dimension of an input whose size is the symbol."""
     for i, dims in enumerate(sizes):
         if symbol in (dims or ()):
             return f"dim {list(dims or ()).index(symbol)} of input {i}"

@@ -1,8 +1,9 @@
-"""Transformers in static int8: one XNNPACK delegate that works on integers, nothing quantized or
-dequantized outside, and the numbers of the converted module in eager torch whoever runs the file.
+"""Transformers in static int8: one XNNPACK delegate on integers, equal to the converted module.
 
-Architectures are torchvision's own, with the class token, the shifted windows with their masks and
-the merging of patches; few layers, small widths and images.
+No operator quantizes or dequantizes outside of the delegate. The delegate and the kernels agree
+with the converted module in eager torch. Architectures are torchvision's, with the class token, the
+shifted windows with their masks and the merging of patches. Layers are few, widths and images
+small.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from executorch_py.quantizer import (
     get_symmetric_quantization_config,
     prepare_pt2e,
 )
-from executorch_py.testing.quantization_step import output_quanta
+from executorch_py.testing.quantization_step import output_steps
 from models import vision
 
 PRODUCTS = (torch.ops.aten.linear.default, torch.ops.aten.conv2d.default)
@@ -35,8 +36,8 @@ def vit() -> nn.Module:
     model: nn.Module = vision.torchvision_models().VisionTransformer(
         image_size=32, patch_size=8, num_layers=1, num_heads=2, hidden_dim=32, mlp_dim=64
     )
-    # As far below zero as above and beyond the patches, so that what it is joined with has the zero
-    # point 0: it is a constant of integers then, as weights are.
+    # The class token is symmetric and larger than the patches, so that the concatenation has the
+    # zero point 0: the token is then a quantized constant, as weights are.
     model.class_token = nn.Parameter(torch.tensor([-5.0, 5.0]).repeat(16).reshape(1, 1, 32))
     return model
 
@@ -49,7 +50,7 @@ def swin() -> nn.Module:
 
 
 def with_visible_results(model: nn.Module) -> nn.Module:
-    """Weights of a seed; none is zero, as those of heads and class tokens are at first."""
+    """The model with seeded weights, none of them zero; heads and class tokens start as zero."""
     for parameter in model.parameters():
         if not parameter.any():
             nn.init.normal_(parameter, std=0.2)
@@ -86,18 +87,18 @@ def test_an_int8_vision_transformer_is_one_delegate_with_the_references_numbers(
 
     plain, file = edge.to_executorch(), delegated.to_executorch()
     in_integers = edge.to_executorch(ExecutorchBackendConfig(own_operators=True))
-    (quantum,) = output_quanta(file.exported_program())
-    assert quantum is not None
+    (step,) = output_steps(file.exported_program())
+    assert step is not None
     n_near = 0
     for image in images:
         with torch.no_grad():
             exact, wanted = model(image), reference(image)
         assert wanted.unique().numel() > 50
         for kernels in (plain, in_integers):
-            assert (kernels.run(image) - wanted).abs().max() <= 1.01 * quantum
-        # XNNPACK's sums round otherwise than torch; of an integer that becomes its neighbour there
-        # a norm makes several in all that follows: less than what quantizing itself has changed.
+            assert (kernels.run(image) - wanted).abs().max() <= 1.01 * step
+        # XNNPACK's sums round differently from torch's. A norm spreads one integer that differs by
+        # one to several in later layers; the difference is less than that of the quantization.
         off = file.run(image) - wanted
-        n_near += bool(off.abs().max() <= 1.01 * quantum)
-        assert root_mean_square(off) <= max(quantum, root_mean_square(wanted - exact))
+        n_near += bool(off.abs().max() <= 1.01 * step)
+        assert root_mean_square(off) <= max(step, root_mean_square(wanted - exact))
     assert n_near >= IMAGES / 2

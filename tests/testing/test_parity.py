@@ -1,6 +1,6 @@
-"""Verification tells rounding from wrong results, and says by which rule.
+"""Verification distinguishes rounding from wrong results, and names the deciding rule.
 
-The model that most tests share is small but loses digits on purpose.
+Most tests share a small model that loses digits on purpose.
 """
 
 from __future__ import annotations
@@ -18,13 +18,19 @@ from executorch_py.errors import NotSupported
 from executorch_py.exir import to_edge, to_edge_transform_and_lower
 from executorch_py.exir.backend.partitioner import Partitioner
 from executorch_py.exir.program.executorch import ExecutorchProgramManager
-from executorch_py.testing import ParityError, assert_parity, verify_program
+from executorch_py.testing import (
+    Comparison,
+    ParityError,
+    assert_parity,
+    quantization_step,
+    verify_program,
+)
 
 
 class LosesDigits(nn.Module):
     """Sines of angles near a thousand, whose last digit is beyond the tolerance of the sine.
 
-    Torch's exponential and ours are rounded apart, so that not all angles agree by chance.
+    Torch's exponential and the kernel's round differently, so that not all angles agree by chance.
     """
 
     def __init__(self) -> None:
@@ -148,7 +154,7 @@ def test_a_model_that_insists_on_float32_says_so() -> None:
         program.verify(Calls(strict), torch.ones(4))
 
 
-def test_a_model_that_turns_elsewhere_in_float64_excuses_nothing() -> None:
+def test_a_model_that_branches_differently_in_float64_is_no_reference() -> None:
     def jumps(x: torch.Tensor) -> torch.Tensor:
         return torch.where(x + 1e-9 > x, 100.0, -100.0)
 
@@ -178,7 +184,7 @@ def test_narrow_and_complex_results_have_a_wider_reference_too(dtype: torch.dtyp
     assert report.comparisons[0].rule == "float64"
 
 
-def test_a_difference_of_random_numbers_is_called_one() -> None:
+def test_a_difference_of_random_numbers_is_named() -> None:
     noisy = Calls(lambda x: x + torch.rand(4))
     with pytest.raises(ParityError, match=r"random numbers \(aten::rand.out\)"):
         lowered(noisy, torch.ones(4)).verify(noisy, torch.ones(4))
@@ -228,7 +234,7 @@ def test_inputs_are_given_as_to_the_model_or_as_to_export() -> None:
         ),
     ],
 )
-def test_inputs_of_another_structure_are_refused_beside_what_is_needed(
+def test_inputs_of_another_structure_are_errors_that_name_the_expected_ones(
     args: tuple[Any, ...], given: str
 ) -> None:
     model = TwoInputs()
@@ -240,7 +246,7 @@ def test_inputs_of_another_structure_are_refused_beside_what_is_needed(
             call(*args, scale=0.5)
 
 
-def test_given_sizes_that_the_program_does_not_take_are_refused_not_resized() -> None:
+def test_given_sizes_outside_the_bounds_are_errors_and_not_resized() -> None:
     model = Calls(lambda x: x * 2)
     rows = torch.export.Dim("rows", max=8)
     program = lowered(model, torch.ones(3, 4), dynamic_shapes=(({0: rows},),))
@@ -259,8 +265,8 @@ def test_indices_of_the_largest_agree_at_sizes_beyond_the_given_ones(dtype: torc
     assert program.verify(model, randn(3, 4).to(dtype)).ok
 
 
-def test_a_failure_at_other_sizes_than_the_given_ones_names_them() -> None:
-    model = Calls(lambda x: x.max(0).values)  # nothing to take the largest of in 0 rows
+def test_a_failure_at_sizes_other_than_the_given_ones_names_them() -> None:
+    model = Calls(lambda x: x.max(0).values)  # an error for 0 rows
     rows = torch.export.Dim("rows", min=0, max=40)
     program = lowered(model, randn(3, 4), dynamic_shapes=(({0: rows},),))
     with pytest.raises(
@@ -269,7 +275,7 @@ def test_a_failure_at_other_sizes_than_the_given_ones_names_them() -> None:
         program.verify(model, randn(3, 4))
 
 
-def test_sizes_of_nothing_that_a_delegate_refuses_are_left_out_and_named() -> None:
+def test_sizes_of_zero_that_a_delegate_refuses_are_left_out_and_named() -> None:
     from executorch_py.backends.xnnpack import XnnpackPartitioner
 
     model, x = nn.Linear(4, 4), randn(3, 4)
@@ -282,12 +288,12 @@ def test_sizes_of_nothing_that_a_delegate_refuses_are_left_out_and_named() -> No
     assert not everything.left_out and everything.comparisons[1].elements == 0
     with pytest.raises(
         NotSupported, match=r"expected size 1 to . in dim 0, got 0"
-    ):  # asked for, so not left out
+    ):  # a given size is not left out
         lowered_to([XnnpackPartitioner()], model, x, **rows).verify(model, x[:0])
 
 
 class Steps(nn.Module):
-    """Outputs quantized last, moved behind that, as integers, and computed with; all shifted."""
+    """Outputs: dequantized last, transposed after that, quantized, and computed; all shifted."""
 
     def __init__(self, off: int) -> None:
         super().__init__()
@@ -301,7 +307,7 @@ class Steps(nn.Module):
 
 
 @pytest.mark.parametrize("delegated", [False, True])
-def test_outputs_quantized_last_may_be_one_quantum_off_and_no_more(delegated: bool) -> None:
+def test_outputs_quantized_last_may_differ_by_one_quantization_step(delegated: bool) -> None:
     from executorch_py.backends.xnnpack import XnnpackPartitioner
 
     x = torch.arange(16) / 4
@@ -310,18 +316,26 @@ def test_outputs_quantized_last_may_be_one_quantum_off_and_no_more(delegated: bo
     exact = program.verify(Steps(0), x)
     assert [c.rule for c in exact.comparisons] == ["tolerance"] * 4
     report = program.verify(Steps(1), x)
-    assert [c.rule for c in report.comparisons] == ["quantum"] * 3 + ["tolerance"]
-    assert [c.quantum for c in report.comparisons] == [0.25, 0.25, 1.0, None]
-    assert "ok by one quantum of the output, 0.25" in str(report)
+    assert [c.rule for c in report.comparisons] == ["quantization step"] * 3 + ["tolerance"]
+    assert [c.quantization_step for c in report.comparisons] == [0.25, 0.25, 1.0, None]
+    assert "ok by one quantization step of the output, 0.25" in str(report)
     with pytest.raises(ParityError) as caught:
         program.verify(Steps(2), x)
     text = str(caught.value)
-    assert text.count("16 of 16 elements differ by more than one quantum of the output") == 3
-    with pytest.raises(ParityError, match="16 of 16 elements differ;"):  # what is given counts
+    assert text.count("elements differ by more than one quantization step of the output") == 3
+    with pytest.raises(ParityError, match="16 of 16 elements differ;"):  # a given tolerance counts
         program.verify(Steps(1), x, atol=0.1)
 
 
-def test_an_output_computed_from_what_was_quantized_has_no_quantum() -> None:
+def test_deprecated_names_of_the_quantization_step_warn_and_work() -> None:
+    comparison = Comparison("output 0", "", 0.0, 0.0, 0, 1, "", quantization_step=0.25)
+    with pytest.warns(DeprecationWarning, match=r"use Comparison\.quantization_step"):
+        assert comparison.quantum == 0.25
+    with pytest.warns(DeprecationWarning, match="use output_steps"):
+        assert quantization_step.output_quanta is quantization_step.output_steps
+
+
+def test_an_output_computed_from_quantized_values_has_no_quantization_step() -> None:
     def model(off: int) -> nn.Module:
         return Calls(lambda x: torch.exp(Steps(off)(x)[0]))
 

@@ -1,4 +1,4 @@
-"""A model in float64 is in float64 throughout, whatever it makes or casts to on its way."""
+"""A model in float64 computes in float64 throughout, also in tensors that it makes or casts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ N = torch.tensor([1, 2, 3])
 
 
 class Keeps(nn.Module):
-    """Holds a buffer, and a tensor that is none."""
+    """A module with a buffer, and a tensor that is no buffer."""
 
     def __init__(self) -> None:
         super().__init__()

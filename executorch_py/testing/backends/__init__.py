@@ -1,1 +1,1 @@
-"""Small backends and partitioners that tests and examples lower to."""
+"""Small backends and partitioners for tests and examples."""

@@ -1,7 +1,7 @@
-"""BackendWithCompilerDemo: the backend of upstream's tutorials, which lists what it was given.
+"""BackendWithCompilerDemo: the backend of upstream's tutorials, which lists its operators.
 
-Its payload is text: one entry per operator. No runtime runs it; it shows what a backend sees and
-what becomes of its answer.
+Its payload is text with one entry per operator. No runtime runs it; it shows which graph a backend
+receives and how its result is stored.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _KNOWN = {
 
 
 class BackendWithCompilerDemo(BackendDetails):
-    """Accepts a handful of operators and describes each in one line of its payload."""
+    """A backend of six operators; its payload has one entry for each call."""
 
     @staticmethod
     def preprocess(

@@ -1,7 +1,7 @@
 """AddMulPartitionerDemo: the partitioner of upstream's tutorials, add and mm to the demo backend.
 
-A worked example of the shortest way to a partitioner: an operator filter, groups of neighbouring
-nodes, one tag a group, bodies of control flow included.
+It is the shortest example of a partitioner: an operator filter, partitions of adjacent nodes, one
+tag per partition, bodies of control flow included.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ __all__ = ["AddMulPartitionerDemo", "AddOperatorSupport", "MatmulOperatorSupport
 
 
 class AddOperatorSupport(OperatorSupportBase):
-    """Takes the additions of two tensors."""
+    """Support for the addition of two tensors."""
 
     def is_node_supported(self, submodules: Mapping[str, torch.nn.Module], node: fx.Node) -> bool:
         return bool(node.op == "call_function" and node.target == exir_ops.edge.aten.add.Tensor)
 
 
 class MatmulOperatorSupport(OperatorSupportBase):
-    """Takes the products of two matrices."""
+    """Support for the product of two matrices."""
 
     def is_node_supported(self, submodules: Mapping[str, torch.nn.Module], node: fx.Node) -> bool:
         return bool(node.op == "call_function" and node.target == exir_ops.edge.aten.mm.default)
 
 
 class AddMulPartitionerDemo(Partitioner):
-    """Gives BackendWithCompilerDemo every add and every mm."""
+    """Delegates every add and every mm to BackendWithCompilerDemo."""
 
     def __init__(self) -> None:
         super().__init__()

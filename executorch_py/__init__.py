@@ -22,16 +22,16 @@ def load_ops(path: str | PathLike[str], *, replace: bool = False) -> list[str]:
 
 
 def include_dir() -> str:
-    """The folder to compile a file with kernels against (`-I`): `#include "kernels/custom.h"`."""
+    """Folder of the C headers, for the compiler's option -I: `#include "kernels/custom.h"`."""
     from executorch_py.toolchain.sources import source_dir
 
     return str(source_dir())
 
 
-if not TYPE_CHECKING:  # a checker would take any name for this package's
+if not TYPE_CHECKING:  # with it, a type checker would accept any attribute
 
     def __getattr__(name: str) -> Any:
-        """The extension module; where it was not built, words that say what to do."""
+        """The extension module `_C`; ImportError with build instructions where it was not built."""
         if name != "_C":
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         import importlib

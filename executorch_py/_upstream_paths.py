@@ -1,9 +1,9 @@
 """Upstream's import paths that no module here has, each with the modules that define its names.
 
 Scripts written for ExecuTorch import from the paths of its source tree. A path without a file here
-is a line of UPSTREAM_PATHS. Importing it gives a module whose names are looked up in the line's
-modules when they are first used. The finder stands first on `sys.meta_path`, where a folder that an
-older version left behind cannot hide a line; it costs one look into a dictionary per import.
+is an entry of UPSTREAM_PATHS. Importing it gives a module whose names are looked up in the modules
+of the entry when they are first used. The finder comes first on `sys.meta_path`, so that a folder
+that an older version left behind cannot hide an entry; it costs one dictionary lookup per import.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Any
 
 _PACKAGE = "executorch_py"
 
-# Path below the package -> where its names are: "module" for all names of a module, "module:A B"
-# for these, "module:A>B" for A under the name B. Modules are below the package, torch's aside.
+# Path below the package -> modules of its names: "module" for all names of a module, "module:A B"
+# for A and B, "module:A>B" for A under the name B. All modules but torch's are below the package.
 UPSTREAM_PATHS: dict[str, tuple[str, ...]] = {
     "backends.xnnpack.quantizer.xnnpack_quantizer_utils": (
         "torchao.quantization.pt2e.quantizer:OperatorConfig OperatorPatternType get_bias_qspec",
@@ -198,8 +198,8 @@ UPSTREAM_PATHS: dict[str, tuple[str, ...]] = {
 }
 
 
-# Lines whose modules register a backend or operators when they are imported: scripts import these
-# paths for that alone, and use no name of theirs.
+# Paths whose modules register a backend or operators when they are imported: scripts import them
+# for that alone, and use no name of theirs.
 REGISTERING_PATHS = frozenset(
     {
         "backends.xnnpack.xnnpack_preprocess",
@@ -211,7 +211,7 @@ REGISTERING_PATHS = frozenset(
 
 
 class UpstreamModule(types.ModuleType):
-    """A module at a path of upstream's; its names are those of the modules of its line."""
+    """A module at a path of upstream's; its names are those of the modules of its entry."""
 
     def __init__(self, name: str, homes: tuple[str, ...]) -> None:
         super().__init__(name, f"Names at upstream's path {name}, defined in: {', '.join(homes)}.")
@@ -220,10 +220,10 @@ class UpstreamModule(types.ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name == "__all__":
             return sorted({n for home in self._homes for n in home.public_names()})
-        # Importing asks for names such as `__path__`, which would import the modules of the line.
+        # Importing looks up `__path__` and the like, which would import the modules of the entry.
         homes = () if name.startswith("__") else self._homes
         for home in homes:
-            if (found := home.name_there(name)) is not None:
+            if (found := home.own_name(name)) is not None:
                 value = getattr(home.module(), found)
                 setattr(self, name, value)
                 return value
@@ -234,7 +234,7 @@ class UpstreamModule(types.ModuleType):
 
 
 class _Home:
-    """One entry of a line: a module, and the names that are taken from it."""
+    """One module of an entry of UPSTREAM_PATHS, and the names that come from it."""
 
     def __init__(self, entry: str) -> None:
         module, _, names = entry.partition(":")
@@ -254,8 +254,8 @@ class _Home:
         listed = getattr(module, "__all__", None)
         return list(listed or (name for name in vars(module) if not name.startswith("_")))
 
-    def name_there(self, name: str) -> str | None:
-        """The module's own name for `name`, or None where it is not taken from this module."""
+    def own_name(self, name: str) -> str | None:
+        """The module's own name for `name`, or None where the name is not from this module."""
         if self._names is not None:
             return self._names.get(name)
         return name if hasattr(self.module(), name) else None
@@ -282,7 +282,7 @@ class _UpstreamFinder:
         return UpstreamModule(spec.name, self._lines[spec.name])
 
     def exec_module(self, module: types.ModuleType) -> None:
-        """Import what registers something; all other names are looked up when they are used."""
+        """Import modules that register something; other names are looked up when they are used."""
         path = module.__name__.removeprefix(f"{_PACKAGE}.")
         if path in REGISTERING_PATHS:
             for home in UPSTREAM_PATHS[path]:
@@ -290,6 +290,6 @@ class _UpstreamFinder:
 
 
 def install() -> None:
-    """Put the finder before all others, once."""
+    """Insert the finder before all others, once."""
     if not any(type(finder).__name__ == _UpstreamFinder.__name__ for finder in sys.meta_path):
         sys.meta_path.insert(0, _UpstreamFinder())

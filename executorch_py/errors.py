@@ -2,7 +2,8 @@
 
 A class derives from the matching builtin exception as well: `except ValueError` catches
 InvalidArgument, `except KeyError` catches NotFound. `status` is the runtime's code (upstream's
-numbers), `name` its name; the text says what was found and what was needed, and ends with both.
+numbers), `name` its name. The message says what was expected and what was given, and ends with the
+name and the code.
 """
 
 from executorch_py._C import (

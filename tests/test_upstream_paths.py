@@ -1,4 +1,4 @@
-"""Each import path of upstream's that is a line of a table imports, with all its names."""
+"""Each import path of upstream's in the table imports, with all its names."""
 
 from __future__ import annotations
 

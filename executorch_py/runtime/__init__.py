@@ -5,7 +5,7 @@ method = Runtime.get().load_program("model.pte").load_method("forward")
 outputs = method.execute([array])            # flat, as upstream
 result = method(array, mask=other)           # in the model's own structure
 
-`load_ops("my_op.so")` adds operators of a user's own.
+`load_ops("my_op.so")` adds custom operators.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -47,7 +47,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Profiles' types when asked for: what they need is a third of this import's time."""
+    """Types of profiles, imported on first use: their imports are a third of this package's."""
     if name in ("InstructionProfile", "NodeProfile"):
         from executorch_py.runtime import profile
 

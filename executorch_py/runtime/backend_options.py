@@ -1,6 +1,6 @@
-"""Options for backends at load: what the user writes, checked, as the extension takes it.
+"""Options of backends at load: checked and converted to arguments of the extension.
 
-Keys and numbers are upstream's. One backend has any: XnnpackBackend.
+Keys and numbers are upstream's. XnnpackBackend is the only backend with options.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ XNNPACK = "XnnpackBackend"
 
 
 class WorkspaceSharing(IntEnum):
-    """Which XNNPACK delegates share memory for intermediate values; those that do take turns."""
+    """Scope in which XNNPACK delegates share memory of intermediate values and run by turns."""
 
     Disabled = 0
     PerModel = 1
@@ -31,12 +31,13 @@ def _sharing(value: Any) -> WorkspaceSharing:
         return WorkspaceSharing(value)
     except ValueError:
         known = ", ".join(f"{int(mode)} ({mode.name})" for mode in WorkspaceSharing)
-        raise _invalid(f"workspace_sharing_mode is {value!r}, needs one of {known}") from None
+        text = f"workspace_sharing_mode: expected one of {known}, got {value!r}"
+        raise _invalid(text) from None
 
 
-def _switch(key: str, value: Any) -> bool:
+def _boolean(key: str, value: Any) -> bool:
     if not isinstance(value, bool):
-        raise _invalid(f"{key} is {value!r}, needs True or False")
+        raise _invalid(f"{key}: expected True or False, got {value!r}")
     return value
 
 
@@ -44,7 +45,7 @@ def _path(value: Any) -> str | None:
     if value is None:
         return None
     if not isinstance(value, (str, os.PathLike)):
-        raise _invalid(f"packed_cache_path is {value!r}, needs a path")
+        raise _invalid(f"packed_cache_path: expected a path, got {value!r}")
     return os.path.abspath(os.fsdecode(value))
 
 
@@ -53,24 +54,24 @@ def _invalid(text: str) -> InvalidArgument:
 
 
 def xnnpack_options(options: Mapping[str, Mapping[str, Any]] | None) -> XnnpackOptions | None:
-    """Options as open_program takes them; None when none were given."""
+    """Options in the form of open_program's argument `xnnpack`; None if there are none."""
     if options is None:
         return None
     for name in options:
         if name != XNNPACK:
-            raise _invalid(f"no options are known for {name!r}, only for {XNNPACK!r}")
+            raise _invalid(f"expected options of {XNNPACK!r}, got options of {name!r}")
     given = dict(options.get(XNNPACK, {}))
     if not given:
         return None
     sharing = _sharing(given.pop("workspace_sharing_mode", WorkspaceSharing.PerModel))
-    enabled = _switch("weight_cache_enabled", given.pop("weight_cache_enabled", True))
+    enabled = _boolean("weight_cache_enabled", given.pop("weight_cache_enabled", True))
     path = _path(given.pop("packed_cache_path", None))
-    saves = _switch("save_weight_cache_on_disk", given.pop("save_weight_cache_on_disk", True))
+    saves = _boolean("save_weight_cache_on_disk", given.pop("save_weight_cache_on_disk", True))
     if given:
         raise _invalid(
-            f"{XNNPACK} has no option {sorted(given)[0]!r}; it has workspace_sharing_mode, "
-            "weight_cache_enabled, packed_cache_path, save_weight_cache_on_disk"
+            f"{XNNPACK} has no option {sorted(given)[0]!r}; expected workspace_sharing_mode, "
+            "weight_cache_enabled, packed_cache_path or save_weight_cache_on_disk"
         )
     if path is not None and not enabled:
-        raise _invalid("packed_cache_path needs weight_cache_enabled")
+        raise _invalid("packed_cache_path: expected weight_cache_enabled to be True, got False")
     return int(sharing), enabled, path, saves

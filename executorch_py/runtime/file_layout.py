@@ -1,8 +1,8 @@
 """Layout of a program file: its segments, the constants, payloads and named blobs in them.
 
-A reader of just the tables that locate bytes (numbers are flatbuffer slot ids of the format). Only
+The reader covers the tables that locate bytes; numbers are the format's flatbuffer slot ids. It is
 for files that the runtime has opened with full verification: offsets are not checked again. A
-method's plan is verified only when the method is loaded, so it may hold nonsense here.
+method's plan is verified when the method is loaded, so it may be damaged here.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ PROGRAM_CONSTANTS, PROGRAM_MUTABLE, PROGRAM_NAMED = 5, 6, 7
 PLAN_NAME, PLAN_VALUES, PLAN_DELEGATES = 0, 2, 7
 DELEGATE_ID, DELEGATE_PROCESSED = 0, 1
 KIND_TENSOR = 5
-TENSOR_DTYPE, TENSOR_SIZES, TENSOR_INDEX, TENSOR_PLACE, TENSOR_EXTRA = 0, 2, 5, 6, 9
+TENSOR_DTYPE, TENSOR_SIZES, TENSOR_INDEX, TENSOR_ALLOCATION, TENSOR_EXTRA = 0, 2, 5, 6, 9
 _TO_BFLOAT16 = (1, 1, 2, 4, 8, 2, 4, 8, 4, 8, 16, 1, 1, 1, 4, 2)  # by ScalarType number
 ELEMENT_BYTES = (*_TO_BFLOAT16, 1, 1, 1, 1, 1, 1, 2, 1, 1, 1, 1, 2, 4, 8)
 
@@ -76,7 +76,7 @@ class Table:
 
 
 def describe(data: bytes | memoryview) -> dict[str, Any]:
-    """Sizes in bytes: the file, its flatbuffer, and every segment with what lives in it."""
+    """Sizes in bytes of a file, its flatbuffer, and every segment with its contents."""
     root = Table(data, struct.unpack_from("<I", data, 0)[0])
     program_bytes, base = len(data), 0
     has_header = bytes(data[8:12]) == b"eh00"
@@ -114,15 +114,15 @@ def _delegates(root: Table) -> list[tuple[int, str]]:
     owners = []
     for plan in root.tables(PROGRAM_PLANS):
         for delegate in plan.tables(PLAN_DELEGATES):
-            place = delegate.table(DELEGATE_PROCESSED)
-            if place is not None and place.scalar(0, "b") == 1:
+            location = delegate.table(DELEGATE_PROCESSED)
+            if location is not None and location.scalar(0, "b") == 1:
                 text = f"delegate {delegate.text(DELEGATE_ID)} of {plan.text(PLAN_NAME)}"
-                owners.append((place.scalar(1, "I"), text))
+                owners.append((location.scalar(1, "I"), text))
     return owners
 
 
 def _constants(root: Table) -> dict[str, int]:
-    """Constant tensors of all methods: how many, how many distinct ones, bytes of those."""
+    """Constant tensors of all methods: their number, distinct ones, and the bytes of those."""
     seen: dict[int, int] = {}
     external: set[str] = set()
     uses = 0
@@ -131,7 +131,7 @@ def _constants(root: Table) -> dict[str, int]:
             if value.scalar(0, "B") != KIND_TENSOR:
                 continue
             tensor = value.table(1)
-            if tensor is None or tensor.table(TENSOR_PLACE) is not None:
+            if tensor is None or tensor.table(TENSOR_ALLOCATION) is not None:
                 continue
             extra = tensor.table(TENSOR_EXTRA)
             if extra is not None and extra.scalar(2, "b") == 1:

@@ -1,14 +1,14 @@
-"""Facts about a method before it is loaded: upstream's MethodMeta and TensorInfo.
+"""Metadata of a method that need not be loaded: upstream's MethodMeta and TensorInfo.
 
-Built from the extension's plain dicts. The queries that upstream has are methods, as there; what
-is ours beyond them (names, planned bytes, operators, delegates) are properties.
+They are built from the extension's dicts. Queries that upstream has are methods, as in upstream;
+the additional ones (names, planned bytes, operators, delegates) are properties.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-# Names of the element types as upstream prints them, by number.
+# Upstream's names of the element types, by ScalarType number.
 SCALAR_TYPE_NAMES = (
     *("Byte", "Char", "Short", "Int", "Long", "Half", "Float", "Double"),
     *("ComplexHalf", "ComplexFloat", "ComplexDouble", "Bool", "QInt8", "QUInt8", "QInt32"),
@@ -19,7 +19,7 @@ SCALAR_TYPE_NAMES = (
 
 
 class TensorInfo:
-    """Facts of one tensor of a method's interface. Sizes are upper bounds where dynamic."""
+    """Metadata of one input, output or attribute tensor. Dynamic sizes are upper bounds."""
 
     __slots__ = ("_info",)
 
@@ -27,7 +27,7 @@ class TensorInfo:
         self._info = info
 
     def sizes(self) -> tuple[int, ...]:
-        """The size of every dimension, the largest possible where it is dynamic."""
+        """The size of every dimension, the upper bound if it is dynamic."""
         return tuple(self._info["sizes"])
 
     def dtype(self) -> int:
@@ -35,16 +35,16 @@ class TensorInfo:
         return int(self._info["dtype"])
 
     def is_memory_planned(self) -> bool:
-        """Whether the plan has memory for it; else the caller brings some."""
+        """Whether the memory plan has memory for it; else the caller provides the memory."""
         return bool(self._info["planned"])
 
     def nbytes(self) -> int:
-        """Bytes of its elements at those sizes."""
+        """Bytes of its elements at the sizes of sizes()."""
         return int(self._info["nbytes"])
 
     @property
     def dtype_name(self) -> str:
-        """The name that NumPy and torch use: `float32`."""
+        """The dtype's name in NumPy and torch: `float32`."""
         return str(self._info["dtype_name"])
 
     @property
@@ -72,7 +72,7 @@ class TensorInfo:
 
 
 class MethodMeta:
-    """Facts of one method: its inputs, outputs, attributes, memory and operators."""
+    """Metadata of one method: its inputs, outputs, attributes, memory and operators."""
 
     __slots__ = ("_info",)
 
@@ -84,50 +84,50 @@ class MethodMeta:
         return str(self._info["name"])
 
     def num_inputs(self) -> int:
-        """How many inputs it takes, flat."""
+        """The number of flat inputs."""
         return len(self._info["inputs"])
 
     def num_outputs(self) -> int:
-        """How many outputs it gives, flat."""
+        """The number of flat outputs."""
         return len(self._info["outputs"])
 
     def num_attributes(self) -> int:
-        """How many named buffers it has."""
+        """The number of named buffers."""
         return len(self._info["attributes"])
 
     def input_tensor_meta(self, index: int) -> TensorInfo:
-        """Facts of an input; IndexError where there is none or it is no tensor."""
+        """Metadata of an input; IndexError if it does not exist or is no tensor."""
         return self._tensor("inputs", "input", index)
 
     def output_tensor_meta(self, index: int) -> TensorInfo:
-        """Facts of an output; IndexError where there is none or it is no tensor."""
+        """Metadata of an output; IndexError if it does not exist or is no tensor."""
         return self._tensor("outputs", "output", index)
 
     def attribute_tensor_meta(self, index: int) -> TensorInfo:
-        """Facts of a named buffer; IndexError where there is none."""
+        """Metadata of a named buffer; IndexError if it does not exist."""
         return self._tensor("attributes", "attribute", index)
 
     def _tensor(self, key: str, word: str, index: int) -> TensorInfo:
-        slots = self._info[key]
-        if not 0 <= index < len(slots):
+        values = self._info[key]
+        if not 0 <= index < len(values):
             raise IndexError(
-                f"{word} {index} does not exist: method '{self.name()}' has {len(slots)}"
+                f"method '{self.name()}': expected an {word} index below {len(values)}, got {index}"
             )
-        if slots[index]["tag"] != "Tensor":
+        if values[index]["tag"] != "Tensor":
             raise IndexError(
-                f"{word} {index} of method '{self.name()}' is not a tensor "
-                f"but of kind {slots[index]['tag']}"
+                f"{word} {index} of method '{self.name()}': expected a tensor, got a value of kind "
+                f"{values[index]['tag']}"
             )
-        return TensorInfo(slots[index])
+        return TensorInfo(values[index])
 
     @property
     def input_kinds(self) -> tuple[str, ...]:
-        """Per input `Tensor`, `Int`, `Double`, `Bool`, `String` or `None`."""
-        return tuple(slot["tag"] for slot in self._info["inputs"])
+        """Kind of each input: `Tensor`, `Int`, `Double`, `Bool`, `String` or `None`."""
+        return tuple(value["tag"] for value in self._info["inputs"])
 
     @property
     def output_kinds(self) -> tuple[str, ...]:
-        return tuple(slot["tag"] for slot in self._info["outputs"])
+        return tuple(value["tag"] for value in self._info["outputs"])
 
     @property
     def planned_bytes(self) -> tuple[int, ...]:
@@ -136,12 +136,12 @@ class MethodMeta:
 
     @property
     def operators(self) -> dict[str, int]:
-        """Operator name to the number of instructions that call it."""
+        """Names of operators, each with the number of instructions that call it."""
         return {op["name"]: op["calls"] for op in self._info["operators"]}
 
     @property
     def delegates(self) -> tuple[dict[str, Any], ...]:
-        """Per delegate its backend `id`, the number of `calls`, and its payload's `nbytes`."""
+        """Delegates: backend `id`, number of `calls`, and `nbytes` of the payload."""
         return tuple(dict(delegate) for delegate in self._info["delegates"])
 
     @property
@@ -150,8 +150,8 @@ class MethodMeta:
 
     def _texts(self, key: str) -> list[str]:
         return [
-            repr(TensorInfo(slot)) if slot["tag"] == "Tensor" else slot["tag"]
-            for slot in self._info[key]
+            repr(TensorInfo(value)) if value["tag"] == "Tensor" else value["tag"]
+            for value in self._info[key]
         ]
 
     def __repr__(self) -> str:

@@ -1,5 +1,6 @@
-"""A loaded method: `execute` with flat inputs as upstream has it, and a call in the model's own
-structure. A thin face over the extension's Method, which does all conversions and checks.
+"""A loaded method: `execute` with flat inputs, as in upstream, and a call in the model's structure.
+
+It is a thin layer over the extension's Method, which does all conversions and checks.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ if TYPE_CHECKING:
 
 
 def prepare(method: _C.Method, signature: Signature) -> None:
-    """Tells a loaded method what only the signature knows: names and exact bounds of its inputs."""
+    """Sets the names and exact bounds of a loaded method's inputs from its signature."""
     method.name_inputs(signature.input_names)
     method.bound_inputs(signature.input_bounds())
 
 
 class Method:
-    """Made by Program.load_method(). One thread runs at a time; others wait for it."""
+    """A loaded method, made by Program.load_method(). One thread runs at a time; others wait."""
 
     __slots__ = ("_execute", "_method", "_n_threads", "metadata", "signature")
 
@@ -50,20 +51,20 @@ class Method:
         return self.signature.unflatten(self._execute(self.signature.flatten(args, kwargs)))
 
     def profile(self, inputs: Sequence[Any], runs: int = 5) -> list[InstructionProfile]:
-        """Time of each instruction with these flat inputs: medians over `runs` runs after one.
+        """Time of each instruction with these flat inputs: medians over `runs` runs.
 
-        A method with state moves on by `runs` + 1 runs. The first profile of a process also takes
-        a moment to measure what the machine can do at most.
+        One more run comes before them and is not counted. The state of a method changes as in
+        `runs` + 1 runs. The first profile of a process also measures the peak rates of the machine.
         """
         from executorch_py.runtime.profile import profile_of
 
         return profile_of(self._method, inputs, runs, self._n_threads)
 
     def seed(self, seed: int) -> None:
-        """Starts the random operators anew: a seed gives the same numbers on every machine.
+        """Restarts the random operators; a seed gives the same numbers on every machine.
 
-        A method is loaded with seed 0, so two loads draw the same numbers until told otherwise.
-        The numbers are not those that torch draws from the same seed.
+        A method is loaded with seed 0, so two loads draw the same numbers until seed() is called.
+        The numbers differ from torch's for the same seed.
         """
         self._method.seed(seed)
 
@@ -73,7 +74,7 @@ class Method:
 
     @property
     def layout_conversions(self) -> int:
-        """Inputs so far that had to be copied because their layout differed from the plan."""
+        """Number of inputs so far that were copied because their layout differed from the plan."""
         return self._method.layout_conversions
 
     @property

@@ -1,7 +1,8 @@
 """Profile of a run: one InstructionProfile per instruction, from Method.profile().
 
-Says what each instruction computes and moves, and holds its time against the machine's roofline.
-Imported when something is profiled, because a program that only runs has no use for it.
+It has the operations and bytes of each instruction, and compares its time with the machine's
+roofline. The module is imported on the first profile, because a program that only runs does not
+need it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any
 from executorch_py import _C
 from executorch_py.runtime.roofline import Roofline, measured
 
-# Which operand's last dimension a product sums over, counted among the instruction's tensors.
+# Operand whose last dimension a matrix product sums over, counted among the instruction's tensors.
 _SUMMED_OPERAND = {
     "aten::mm.out": 0,
     "aten::bmm.out": 0,
@@ -27,7 +28,7 @@ _SUMMED_OPERAND = {
     "aten::baddbmm.out": 1,
 }
 _ATTENTION = "::scaled_dot_product_attention.out"
-# Operators that read no more of their inputs than they write.
+# Operators that read as many elements of their input as they write.
 _PARTIAL_READERS = (
     "select_copy",
     "slice_copy",
@@ -42,7 +43,7 @@ _PARTIAL_READERS = (
 class NodeProfile:
     """Time of one operator inside a delegate's call, as the delegate's library reports it.
 
-    `debug_handle` is that of the exported graph's node, None where it is not known.
+    `debug_handle` is that of the exported graph's node, None if it is unknown.
     """
 
     name: str
@@ -54,15 +55,15 @@ class NodeProfile:
 class InstructionProfile:
     """Time of one instruction: an operator's overload, a backend's id, "move", "jump" or "free".
 
-    Calls that the one before them did as well are part of it and not listed: a relu or clamp of a
-    convolution's result in its memory.
+    A call that the preceding kernel absorbs is part of that call and is not listed: a relu or clamp
+    in the memory of a convolution's result.
 
     `calls` is above 1 in loops. `seconds` is the median over the profiled runs, all calls of a run
-    together; `bytes` all tensors that it names, alone or in lists, each counted once per call, and
-    `written` those of its results. `tensors` are (dtype, shape) of the last call, outputs last: of
-    more than six the first five and the last. `bound_seconds` is the least that the machine needs,
-    see bound_of(); None where that is not known. `nodes` are a delegate's, where it tells of them:
-    XNNPACK does, in whole microseconds; of several calls one after the other.
+    together. `bytes` counts all its tensors, alone or in lists, once per call, and `written` those
+    of its results. `tensors` are (dtype, shape) of the last call, outputs last; of more than six,
+    the first five and the last. `bound_seconds` is the minimum time on this machine, see
+    bound_of(); None if it is unknown. `nodes` are the nodes of a delegate that reports them, in the
+    order of its calls: XNNPACK does, in whole microseconds.
     """
 
     instruction: int
@@ -77,10 +78,10 @@ class InstructionProfile:
 
     @property
     def roofline(self) -> float | None:
-        """The share of the roofline that it reaches: 1.0 is as fast as this machine can be.
+        """The share of the roofline that it reaches: 1.0 is the peak of this machine.
 
-        More than 1 means that it did with less than bound_of() assumes: data in a nearer cache,
-        masked scores skipped.
+        More than 1 means less traffic or arithmetic than bound_of() assumes: data in a lower cache
+        level, or masked scores that were skipped.
         """
         if self.bound_seconds is None or self.seconds == 0.0:
             return None
@@ -88,7 +89,7 @@ class InstructionProfile:
 
     @property
     def flops(self) -> int | None:
-        """Of products, convolutions and attention, a multiply-add as two; None for others."""
+        """Operations of matrix products, convolutions and attention (a multiply-add is two)."""
         shapes = [shape for _, shape in self.tensors]
         if len(shapes) < 3:
             return None
@@ -107,7 +108,7 @@ class InstructionProfile:
 
     @property
     def moved_bytes(self) -> int | None:
-        """Bytes read and written, as far as they follow from shapes; None where no kernel ran."""
+        """Bytes read and written, estimated from shapes; None if no kernel ran."""
         library, _, name = self.operator.partition("::")
         if not name or library == "executorch_prim" or not self.tensors:
             return None
@@ -119,19 +120,19 @@ class InstructionProfile:
 
 
 def _itemsize(dtype: str) -> int:
-    """Of the format's names, which carry the width in bits: f32, bf16, i64, b8."""
+    """Bytes of an element of a dtype, whose short name has the width in bits: f32, bf16, b8."""
     bits = re.search(r"\d+", dtype)
     return int(bits[0]) // 8 if bits else 0
 
 
 def bound_of(p: InstructionProfile, roof: Roofline) -> float | None:
-    """Seconds that the machine needs at least: the longer of its arithmetic and its memory traffic.
+    """Minimum time on this machine: the maximum of arithmetic time and memory time, in seconds.
 
-    flops ÷ the peak of multiply-adds, and bytes ÷ bandwidth: as many bytes as are both read and
-    written at the rate of a copy, the rest at that of reading or writing. Bytes are moved_bytes:
-    every tensor of the call once, none for what a kernel packs or keeps aside. The bandwidth is
-    that within a working set of one call's bytes, so small tensors are expected in a cache.
-    Arithmetic that flops does not count (exp, sums) is taken to cost nothing. None where no
+    Arithmetic time is flops ÷ the peak rate of multiply-adds. Memory time is bytes ÷ bandwidth:
+    bytes that are both read and written count at the rate of a copy, the rest at that of reading
+    or writing. The bytes are moved_bytes: every tensor of the call once, without buffers that a
+    kernel packs. The bandwidth is that of a working set of one call's bytes, so small tensors are
+    expected in a cache. Arithmetic that flops does not count (exp, sums) has no time. None if no
     kernel ran.
     """
     moved, flops = p.moved_bytes, p.flops
@@ -147,12 +148,12 @@ def bound_of(p: InstructionProfile, roof: Roofline) -> float | None:
 def profile_of(
     method: _C.Method, inputs: Sequence[Any], runs: int, n_threads: int
 ) -> list[InstructionProfile]:
-    """Medians over runs with these inputs, the first of which is not counted."""
+    """Medians over runs with these inputs, after one run that is not counted."""
     if runs < 1:
-        raise ValueError(f"profile: {runs} runs, needs 1 or more")
+        raise ValueError(f"profile: expected 1 or more runs, got {runs}")
 
     def profiled() -> list[_C.InstructionRecord]:
-        # Before every run: results may take the memory that inputs were copied to.
+        # Set before every run, since results may reuse the memory that inputs were copied to.
         method.set_inputs(inputs)
         return method.profile()
 

@@ -1,4 +1,4 @@
-"""An opened program: its methods, their metadata and signatures, and the files it lives in."""
+"""An opened program: its methods, their metadata and signatures, and its packed weights."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from executorch_py.runtime.signature import Signature
 
 
 class Program:
-    """Made by Runtime.load_program(). Keeps the file's bytes alive; usable as a context manager."""
+    """An opened program, made by Runtime.load_program(); usable as a context manager.
+
+    It keeps the file's bytes alive.
+    """
 
     def __init__(self, program: _C.Program) -> None:
         self._program = program
@@ -32,11 +35,11 @@ class Program:
         info = self._info(name)
         loaded = self._program.load_method(name)
         method = Method(loaded, MethodMeta(info), Signature(info), self.n_threads)
-        # Two threads may get here at once: the first one wins, so that state has one home.
+        # Two threads may load the method at once: both use the first one's, which has the state.
         return self._methods.setdefault(name, method)
 
     def metadata(self, method_name: str) -> MethodMeta:
-        """Facts of a method, without loading it."""
+        """Metadata of a method, without loading it."""
         return MethodMeta(self._info(method_name))
 
     def method_signature(self, method_name: str = "forward") -> Signature:
@@ -70,9 +73,10 @@ class Program:
 
     @property
     def packed_weights(self) -> dict[str, Any]:
-        """Of XNNPACK, with all programs that share them: how many `weights` and `bytes`; of these
-        in the file `mapped` and `mapped_bytes`; so far `packed`, `shared` and `damaged`; `note`,
-        why the file was not used. Empty when they are not shared.
+        """Packed weights of XNNPACK, of all programs that share them; empty if none are shared.
+
+        Keys: `weights` (their number) and `bytes`; `mapped` and `mapped_bytes`, those in the file;
+        `packed`, `shared` and `damaged` so far; `note`, the reason why the file was not used.
         """
         return self._program.delegate_facts()
 
@@ -101,7 +105,7 @@ class Program:
         self.close()
 
     def write_etdump_result_to_file(self, etdump_path: str, debug_buffer_path: str) -> None:
-        """Upstream's way to keep a trace; NotSupported here, with what to do instead."""
+        """Upstream's function to save a trace; raises NotSupported with a remedy."""
         raise NotSupported(no_etdump("write_etdump_result_to_file"))
 
     def __repr__(self) -> str:
@@ -109,9 +113,9 @@ class Program:
         return f"<{state}Program with methods {list(self._names)}>"
 
 
-def no_etdump(what: str) -> str:
-    """Message for callers that ask for an ETDump."""
+def no_etdump(name: str) -> str:
+    """Error message of a function or argument that needs an ETDump."""
     return (
-        f"{what}: this version records no ETDump; run without it, or profile with "
+        f"{name}: this version records no ETDump; run without it, or profile with "
         "`executorch_py run --repeat` [NotSupported, error: 0x10]"
     )

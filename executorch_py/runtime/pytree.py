@@ -1,9 +1,9 @@
 """Nested structures of inputs and outputs, without torch.
 
-Reads the JSON tree that PyTorch's pytree writes into program files, takes nested arguments apart
-into the flat list that a method wants, and puts a flat list of results back together. Knows
-tuples, lists, dicts, OrderedDict, defaultdict, deque and named tuples; a tree with any other node
-is reported as unknown (None), and callers then work with flat lists.
+The module parses the JSON tree that PyTorch's pytree writes into program files, flattens nested
+arguments to a method's list of inputs, and unflattens its list of outputs. It supports tuples,
+lists, dicts, OrderedDict, defaultdict, deque and named tuples. A tree with any other node is None,
+and callers then use flat lists.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SEQUENCES: dict[str, Any] = {
     **{"builtins.tuple": tuple, "builtins.list": list, "collections.deque": deque},
     "collections.namedtuple": tuple,
 }
-# Default factories that a file may name.
+# Default factories that a file may contain by name.
 _FACTORIES = {cls.__name__: cls for cls in (list, dict, set, tuple, int, float, str, bool)}
 
 
@@ -40,13 +40,13 @@ class Tree:
         self, kind: str | None, keys: Sequence[Any], children: Sequence[Tree], cls: Any = None
     ) -> None:
         self.kind = kind
-        self.cls = cls  # of a named tuple; the default factory of a defaultdict
+        self.cls = cls  # class of a named tuple, or default factory of a defaultdict
         self.keys = tuple(keys)
         self.children = tuple(children)
         self.n_leaves: int = 1 if kind is None else sum(child.n_leaves for child in children)
 
     def flatten(self, value: Any, path: str = "") -> list[Any]:
-        """The leaves of a value that has this structure; TypeError says where it differs."""
+        """The leaves of a value with this structure; TypeError names the place of a difference."""
         if self.kind is None:
             return [value]
         leaves: list[Any] = []
@@ -58,23 +58,23 @@ class Tree:
         where = path or "the inputs"
         if self.kind in _MAPPINGS:
             if not isinstance(value, Mapping):
-                raise TypeError(f"{where}: a dict is expected, a {type(value).__name__} was given")
+                raise TypeError(f"{where}: expected a dict, got a {type(value).__name__}")
             if set(value) != set(self.keys):
-                raise TypeError(f"{where}: needed are {_listed(self.keys)}, given {_listed(value)}")
+                raise TypeError(f"{where}: expected {_listed(self.keys)}, got {_listed(value)}")
             return zip(self.children, self.keys, (value[key] for key in self.keys), strict=True)
-        wanted = _SEQUENCES[str(self.kind)]
-        if not isinstance(value, wanted):
+        expected = _SEQUENCES[str(self.kind)]
+        if not isinstance(value, expected):
             raise TypeError(
-                f"{where}: a {wanted.__name__} is expected, a {type(value).__name__} was given"
+                f"{where}: expected a {expected.__name__}, got a {type(value).__name__}"
             )
         if len(value) != len(self.children):
-            raise TypeError(f"{where}: needed are {len(self.children)}, given {len(value)}")
+            raise TypeError(f"{where}: expected {len(self.children)} items, got {len(value)}")
         return zip(self.children, range(len(value)), value, strict=True)
 
     def unflatten(self, leaves: Sequence[Any]) -> Any:
         """The value with this structure and these leaves."""
         if len(leaves) != self.n_leaves:
-            raise TypeError(f"the structure has {self.n_leaves} leaves, {len(leaves)} were given")
+            raise TypeError(f"expected {self.n_leaves} leaves, got {len(leaves)}")
         return self._build(iter(leaves))
 
     def _build(self, leaves: Iterator[Any]) -> Any:
@@ -91,7 +91,7 @@ class Tree:
         return _SEQUENCES[self.kind](items)
 
     def paths(self, prefix: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-        """Per leaf the keys that lead to it."""
+        """The path of keys to each leaf."""
         if self.kind is None:
             yield prefix
         for i, child in enumerate(self.children):
@@ -100,10 +100,10 @@ class Tree:
 
 
 def _named_tuple_class(context: Any, n_fields: int) -> Any:
-    """The class a named tuple was made of, when its module is loaded; else one like it."""
+    """The class of a named tuple if its module is loaded; else a new class like it."""
     module, _, name = str(context).rpartition(".")
     found = getattr(sys.modules.get(module), name, None)
-    # The name comes from a file: only a true named tuple of the right size may be called.
+    # The name comes from a file: only a class of named tuples of the right size may be called.
     is_tuple = isinstance(found, type) and issubclass(found, tuple)
     if is_tuple and len(getattr(found, "_fields", ())) == n_fields:
         return found
@@ -112,9 +112,9 @@ def _named_tuple_class(context: Any, n_fields: int) -> Any:
 
 
 def parse(text: str) -> tuple[Tree | None, dict[str, Any]]:
-    """A tree from its JSON text, and the root's other keys; (None, {}) when it is not understood.
+    """A tree from its JSON text, and the root's other keys; (None, {}) for any other text.
 
-    Program files treat these strings as opaque, so nothing here may raise.
+    The file format allows any text here, so this function must not raise.
     """
     if not text.startswith("["):
         return None, {}
@@ -147,6 +147,6 @@ def _node(record: dict[str, Any], depth: int) -> Tree:
         context = context["dict_context"]
     if kind in _MAPPINGS:
         if len(context) != len(children):
-            raise ValueError("as many keys as children are needed")
+            raise ValueError(f"expected {len(children)} keys, one per child, got {len(context)}")
         return Tree(kind, context, children, factory)
     raise ValueError(f"unknown node type {kind}")

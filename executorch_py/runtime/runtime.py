@@ -1,4 +1,4 @@
-"""The entry: opening programs, and what this build can run. Names are upstream's."""
+"""Runtime: opens programs, and has registries of operators and backends. Names are upstream's."""
 
 from __future__ import annotations
 
@@ -15,40 +15,40 @@ from executorch_py.runtime.program import Program, no_etdump
 
 
 class Verification(IntEnum):
-    """How much of a file is checked before use. Minimal is for bytes whose integrity is known."""
+    """Level of checks of a file before use. Minimal is for files whose integrity is known."""
 
     Minimal = 0
     InternalConsistency = 1
 
 
 class BackendRegistry:
-    """The delegates this build can run."""
+    """The backends of this build."""
 
     @property
     def registered_backend_names(self) -> list[str]:
-        """Their ids."""
+        """Ids of the backends."""
         return _C.backend_names()
 
     def is_available(self, backend_name: str) -> bool:
-        """Whether programs delegated to this backend can run."""
+        """Whether this build has the backend."""
         return backend_name in _C.backend_names()
 
 
 class OperatorRegistry:
-    """The operators that can run here: those of this build and of loaded libraries."""
+    """The operators of this build and of loaded libraries."""
 
     @property
     def operator_names(self) -> set[str]:
-        """Their names, overloads included."""
+        """Names of the operators, with overloads."""
         return set(_C.kernel_manifest())
 
 
 def load_ops(path: str | PathLike[str], *, replace: bool = False) -> list[str]:
     """Load a library of operators, built by `executorch_py build-ops`; returns their names.
 
-    Methods that are loaded from now on can call them, of every program in this process, and the
-    exporter knows them. The library stays loaded; loading it again changes nothing. An operator
-    that exists already is refused unless replace=True, which puts the new one in front.
+    Methods of every program in this process that are loaded later can call them, and the exporter
+    knows them. The library stays loaded; loading it again has no effect. An operator that exists
+    already is an error unless replace=True, which makes the new one take precedence.
     """
     return _C.load_ops(os.path.abspath(path), replace=replace)
 
@@ -58,23 +58,23 @@ def loaded_ops() -> dict[str, list[str]]:
     return dict(_C.loaded_ops())
 
 
-# Threads of programs opened without saying; 0 = every CPU this process may use.
+# Default number of threads of programs; 0 = every CPU that this process may use.
 _default_threads = 0
 
 
 def set_default_threads(n: int) -> None:
-    """The number of threads of programs opened from now on; 0 = all CPUs."""
+    """Sets the default number of threads of programs opened later; 0 = all CPUs."""
     global _default_threads
     _default_threads = n
 
 
 def default_threads() -> int:
-    """The number of threads of programs opened without saying."""
+    """The default number of threads of programs."""
     return _default_threads or int(_C.system_info()["cpu_count"])
 
 
 class Runtime:
-    """Opens programs. Runtime.get() returns the one instance."""
+    """The runtime, which opens programs; Runtime.get() returns its only instance."""
 
     _instance: Runtime | None = None
 
@@ -84,7 +84,7 @@ class Runtime:
 
     @staticmethod
     def get() -> Runtime:
-        """The one instance."""
+        """The only instance."""
         if Runtime._instance is None:
             Runtime._instance = Runtime()
         return Runtime._instance
@@ -102,19 +102,19 @@ class Runtime:
     ) -> Program:
         """Opens a .pte from a path (mapped), bytes (used in place) or a binary file object.
 
-        Of a mapped file, a load lets go of the memory of weights that XNNPACK has packed.
+        When XNNPACK has packed weights of a mapped file, a load discards the pages of their source.
 
         data_path: the .ptd file with external weights, or a list of them (paths or bytes).
-        n_threads: how many threads kernels may use; by default every CPU this process may use.
+        n_threads: number of threads of kernels; by default every CPU that this process may use.
         backend_options: by backend id. For "XnnpackBackend":
           workspace_sharing_mode: WorkspaceSharing.PerModel (default), .Disabled or .Global.
-          weight_cache_enabled: packed weights are shared by all methods and programs of the process
-            that have the same (default True). Programs that share them trust each other's keys.
-          packed_cache_path: a file that keeps them packed instead, for this program: mapped when it
-            is there, written after a load or a first run that packed anything new. One that is
-            damaged or was made by another XNNPACK or for another CPU is replaced, with a
-            RuntimeWarning; weights are verified by the first run, before anything reads them.
-          save_weight_cache_on_disk: False leaves that file as it is.
+          weight_cache_enabled: all methods and programs of the process share equal packed weights
+            (default True). Programs that share them trust each other's keys.
+          packed_cache_path: a file of packed weights for this program. It is mapped if it exists,
+            and written after a load or a first run that packed new weights. A file that is damaged
+            or belongs to another version of XNNPACK or another CPU is replaced, with a
+            RuntimeWarning; the first run verifies weights before it reads them.
+          save_weight_cache_on_disk: if False, that file is not written.
         """
         if enable_etdump or debug_buffer_size:
             raise NotSupported(no_etdump("enable_etdump"))
@@ -133,13 +133,14 @@ class Runtime:
 def _level(verification: Any) -> int:
     if not isinstance(verification, Verification):
         raise TypeError(
-            f"verification is {verification!r}, needs Verification.InternalConsistency or .Minimal"
+            "verification: expected Verification.InternalConsistency or Verification.Minimal, got "
+            f"{verification!r}"
         )
     return _C.VERIFY_MINIMAL if verification is Verification.Minimal else _C.VERIFY_FULL
 
 
-def _source(data: Any, word: str) -> Any:
-    """Source as the extension opens it: a path or a buffer."""
+def _source(data: Any, name: str) -> Any:
+    """The source in a form that the extension opens: a path or a buffer."""
     if isinstance(data, (str, PathLike, bytes, bytearray, memoryview)):
         return data
     if hasattr(data, "read"):
@@ -147,11 +148,11 @@ def _source(data: Any, word: str) -> Any:
         if isinstance(content, (bytes, bytearray, memoryview)):
             return content
         raise TypeError(
-            f"{word}.read() returned {type(content).__name__}, needs bytes: open it with 'rb'"
+            f"{name}.read(): expected bytes, got {type(content).__name__}: open it with 'rb'"
         )
     raise TypeError(
-        f"{word} is {type(data).__name__}, needs bytes, bytearray, memoryview, a path to a file, "
-        "or a file object open for reading bytes"
+        f"{name}: expected bytes, bytearray, memoryview, a path to a file, or a file object open "
+        f"for reading bytes, got {type(data).__name__}"
     )
 
 

@@ -1,7 +1,7 @@
 """A method's signature: names, dtypes and bounds of its inputs and outputs, and their structure.
 
-Our exporter writes names and bounds into the file (the `signature` key of the input structure);
-for other files they are made up from the structure and the plan's upper bounds.
+This project's exporter writes names and bounds into the file (the `signature` key of the input
+structure). For other files they are derived from the structure and the plan's upper bounds.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from executorch_py.runtime import pytree
 
-# Short dtype names of the C side and of our files to the names that NumPy and torch use.
+# Names of dtypes in NumPy and torch, by the short names in C and in signatures.
 DTYPE_NAMES = {
     **{"u8": "uint8", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64"},
     **{"f16": "float16", "f32": "float32", "f64": "float64", "bf16": "bfloat16", "b8": "bool"},
@@ -28,7 +28,7 @@ SIZE_LIMIT = 2**31  # sizes are 32-bit in the file format
 
 
 class Follows(NamedTuple):
-    """Dependence of a size on a symbol: size == scale * (the symbol's number) + offset."""
+    """Dependence of a size on a symbol: size == scale * (value of the symbol) + offset."""
 
     symbol: str
     scale: int = 1
@@ -38,9 +38,9 @@ class Follows(NamedTuple):
 class Argument(NamedTuple):
     """One input or output. `shape` items are sizes or (smallest, largest) bounds.
 
-    `kind` is `tensor`, `int`, `float`, `bool`, `str`, `none` or `list`; `value` is the only one
-    that an input which is not a tensor may have, when the file says so. `follows` says per dim what
-    its size depends on; it is None when the file gives no bounds.
+    `kind` is `tensor`, `int`, `float`, `bool`, `str`, `none` or `list`. `value` is the traced value
+    of an input that is not a tensor, the only one allowed, if the file has it. `follows` has for
+    each dim the symbol on which its size depends; it is None if the file has no bounds.
     """
 
     name: str
@@ -86,10 +86,10 @@ class Signature:
         return tuple(argument.name for argument in self.outputs)
 
     def input_bounds(self) -> list[list[tuple[int, int, int, int, int]] | None]:
-        """Per input None, or per dim (smallest, largest, symbol, scale, offset).
+        """Bounds of each input: None, or (smallest, largest, symbol, scale, offset) per dim.
 
-        None where the plan says it all: no tensor, a static one, or a file without bounds. Symbols
-        are numbers; -1 stands for one that nothing else depends on.
+        None if the plan has all bounds: no tensor, a static tensor, or a file without bounds.
+        Symbols are numbers; -1 is a symbol that no other dim depends on.
         """
         dims = [f for argument in self.inputs for f in argument.follows or () if f is not None]
         uses = Counter(follows.symbol for follows in dims)
@@ -113,8 +113,9 @@ class Signature:
         if self.input_tree is None:
             if kwargs:
                 raise TypeError(
-                    f"method '{self.method}' does not know its keyword arguments (the file's "
-                    "structure is missing or unreadable): pass all inputs by position"
+                    f"method '{self.method}': expected positional arguments, got keyword arguments "
+                    f"{sorted(kwargs)}, whose names the file does not have (its input structure is "
+                    "missing or unreadable): pass all inputs by position"
                 )
             return list(args)
         args, kwargs = self._positional_by_name(args, kwargs)
@@ -123,17 +124,17 @@ class Signature:
         except TypeError as error:
             names = ", ".join(map(str, self.inputs))
             raise TypeError(
-                f"method '{self.method}': {_readable(str(error))} (it takes: {names})"
+                f"method '{self.method}': {_readable(str(error))} (its inputs: {names})"
             ) from None
 
     def _positional_by_name(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Lets inputs that were exported by position be given by name, as the model's own would."""
+        """Arguments in which inputs that were exported by position may be passed by name."""
         assert self.input_tree is not None
         paths = [path for path in self.input_tree.paths() if path[0] == 0]
         if len(args) >= len(paths) or any(len(path) != 2 for path in paths):
-            return args, kwargs  # all given, or arguments with a structure of their own
+            return args, kwargs  # all inputs are there, or one is a nested structure
         names = [argument.name for argument in self.inputs[len(args) : len(paths)]]
         if any(name not in kwargs for name in names):
             return args, kwargs
@@ -141,7 +142,7 @@ class Signature:
         return (*args, *(kwargs[name] for name in names)), rest
 
     def unflatten(self, outputs: Sequence[Any]) -> Any:
-        """The flat outputs in the model's structure; the list itself when that is unknown."""
+        """The flat outputs in the model's structure; the list itself if that is unknown."""
         return outputs if self.output_tree is None else self.output_tree.unflatten(outputs)
 
     def __str__(self) -> str:
@@ -154,14 +155,14 @@ class Signature:
 
 
 def _readable(message: str) -> str:
-    """Paths start with [0] for positional and [1] for keyword arguments; say so instead."""
+    """The message with words for the paths [0], positional, and [1], keyword arguments."""
     if message.startswith("[0]"):
         return "positional arguments" + message[3:]
     return "keyword arguments" + message[3:] if message.startswith("[1]") else message
 
 
 def _names_from_paths(tree: pytree.Tree | None) -> list[str]:
-    """Keyword arguments go by their own names; positional ones have none in the structure."""
+    """Names of inputs: those of keyword arguments, and numbers for positional arguments."""
     if tree is None:
         return []
     names = []
@@ -172,34 +173,34 @@ def _names_from_paths(tree: pytree.Tree | None) -> list[str]:
 
 
 def _arguments(
-    slots: list[dict[str, Any]], given: Any, names: list[str] | str
+    values: list[dict[str, Any]], given: Any, names: list[str] | str
 ) -> tuple[Argument, ...]:
-    usable = isinstance(given, list) and len(given) == len(slots)
+    usable = isinstance(given, list) and len(given) == len(values)
     return tuple(
         _argument(
-            slot,
+            value,
             given[i] if usable and isinstance(given[i], dict) else {},
             f"{names}_{i}" if isinstance(names, str) else names[i],
         )
-        for i, slot in enumerate(slots)
+        for i, value in enumerate(values)
     )
 
 
-def _argument(slot: dict[str, Any], given: dict[str, Any], name: str) -> Argument:
-    """The plan is the authority on kind and dtype; names and bounds come from the signature."""
+def _argument(info: dict[str, Any], given: dict[str, Any], name: str) -> Argument:
+    """An argument with kind and dtype of the plan, and names and bounds of the signature."""
     name = str(given.get("name") or name)
-    kind = _KINDS.get(slot["tag"], "none" if slot["tag"] == "None" else "list")
+    kind = _KINDS.get(info["tag"], "none" if info["tag"] == "None" else "list")
     if kind != "tensor":
         return Argument(name, kind, value=given.get("value"))
-    sizes = slot["sizes"]
-    shape: tuple[Dim, ...] = tuple((0, size) if slot["dynamic"] else size for size in sizes)
+    sizes = info["sizes"]
+    shape: tuple[Dim, ...] = tuple((0, size) if info["dynamic"] else size for size in sizes)
     bounds = given.get("shape")
     if not isinstance(bounds, list) or len(bounds) != len(sizes):
-        return Argument(name, kind, str(slot["dtype_name"]), shape)
+        return Argument(name, kind, str(info["dtype_name"]), shape)
     dims = [_dim(bound, size) for bound, size in zip(bounds, sizes, strict=True)]
     shape = tuple(dim for dim, _ in dims)
     return Argument(
-        name, kind, str(slot["dtype_name"]), shape, follows=tuple(follows for _, follows in dims)
+        name, kind, str(info["dtype_name"]), shape, follows=tuple(follows for _, follows in dims)
     )
 
 
@@ -208,9 +209,9 @@ def _is_size(value: Any) -> bool:
 
 
 def _dim(bound: Any, size: int) -> tuple[Dim, Follows | None]:
-    """One size from the file: a number, or [smallest, largest] and what it follows.
+    """One size of the signature: a number, or [smallest, largest] and its symbol.
 
-    Whatever else stands there is not believed: the plan's upper bound holds then.
+    Any other value is ignored, and the plan's upper bound holds.
     """
     if _is_size(bound) and bound <= size:
         return int(bound), None

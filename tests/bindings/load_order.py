@@ -20,7 +20,7 @@ NAME = "pthreadpool_parallelize_1d"
 
 
 class Place(ctypes.Structure):
-    """The struct that dladdr fills."""
+    """The struct Dl_info of dladdr."""
 
     _fields_ = (
         ("file", ctypes.c_char_p),
@@ -76,7 +76,7 @@ def main(order: str, program: str, folder: str) -> None:
     for n in (
         1,
         2,
-    ):  # threads that a first run starts for other purposes are started by a run on one thread
+    ):  # the run on one thread starts threads that any first run starts
         method = Runtime.get().load_program(program, n_threads=n).load_method("forward")
         assert method is not None
         for _ in range(20):

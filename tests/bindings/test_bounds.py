@@ -1,4 +1,4 @@
-"""Sizes that dynamic inputs may have: what the exported program allowed, and nothing else."""
+"""Sizes of dynamic inputs: those that the exported program allows, and no others."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Scale(torch.nn.Module):
 
 
 def exported() -> bytes:
-    """x and y share their first dim, z has twice as many rows as some number from 1 to 16."""
+    """A program of x and y with equal first dims, and z with an even number of rows up to 32."""
     rows, pairs = Dim("rows", min=1, max=8), Dim("pairs", min=1, max=16)
     inputs = (torch.ones(3, 4), torch.ones(3, 4), torch.ones(6, 2))
     shapes = ({0: rows}, {0: rows}, {0: 2 * pairs})
@@ -87,8 +87,8 @@ def test_every_shape_inside_the_exported_bounds_runs(method: Method, kind: str) 
 
 
 def test_inputs_of_another_layout_are_held_to_the_same_bounds(method: Method) -> None:
-    turned = torch.ones(4, 3).T
-    assert method.execute([turned, torch.ones(3, 4), torch.ones(6, 2)])[0].shape == (3, 4)
+    transposed = torch.ones(4, 3).T
+    assert method.execute([transposed, torch.ones(3, 4), torch.ones(6, 2)])[0].shape == (3, 4)
     assert method.layout_conversions == 1
     with pytest.raises(errors.NotSupported, match="dim 1: expected 4, got 5"):
         method.execute([torch.ones(5, 3).T, torch.ones(3, 4), torch.ones(6, 2)])
@@ -100,7 +100,7 @@ def test_the_older_interface_checks_the_same_bounds(program: bytes) -> None:
         module.forward(given((3, 5), (3, 4), (6, 2), kind="torch"))
 
 
-def test_the_signature_says_bounds_and_what_sizes_follow(method: Method) -> None:
+def test_the_signature_has_bounds_and_symbols_of_sizes(method: Method) -> None:
     x, y, z = method.signature.inputs
     assert x.shape == y.shape == ((1, 8), 4)
     assert x.follows == y.follows == (Follows("s0"), None)
@@ -108,7 +108,7 @@ def test_the_signature_says_bounds_and_what_sizes_follow(method: Method) -> None
     assert method.signature.outputs[0].follows == (Follows("s0"), None)
 
 
-def test_a_size_that_nothing_else_follows_has_no_symbol_to_check() -> None:
+def test_a_size_with_a_symbol_of_its_own_has_no_symbol_to_check() -> None:
     one = export(torch.nn.Linear(4, 2), (torch.ones(3, 4),), dynamic_shapes=({0: Dim("n", max=8)},))
     program = Runtime.get().load_program(to_edge(one).to_executorch().buffer)
     assert program.signature.input_bounds() == [[(0, 8, -1, 1, 0), (4, 4, -1, 1, 0)]]
@@ -153,7 +153,7 @@ LEAF: dict[str, Any] = {"type": None, "context": None, "children_spec": []}
 
 
 def with_shape(shape: Any) -> bytes:
-    """adder((4, 5)) whose signature claims this shape for its first input."""
+    """The program adder((4, 5)) with this shape of its first input in the signature."""
     pair = {"type": "builtins.tuple", "context": "null", "children_spec": [LEAF, LEAF]}
     empty = {"type": "builtins.dict", "context": "[]", "children_spec": []}
     root: dict[str, Any] = {"type": "builtins.tuple", "context": "null"}
@@ -171,7 +171,7 @@ def with_shape(shape: Any) -> bytes:
         *([0, True], ["0", "4"], {"lower": 0}),
     ],
 )
-def test_bounds_that_make_no_sense_are_not_believed(dim: Any) -> None:
+def test_invalid_bounds_of_a_file_are_ignored(dim: Any) -> None:
     method = Runtime.get().load_program(with_shape([dim, 5])).load_method("forward")
     assert method.signature.inputs[0].shape == ((0, 4), 5)
     assert method.execute([np.ones((2, 5), np.float32)] * 2)[0].shape == (2, 5)
@@ -180,7 +180,7 @@ def test_bounds_that_make_no_sense_are_not_believed(dim: Any) -> None:
 @pytest.mark.parametrize(
     "rest", [[3], [None, 1, 0], ["s", 0, 0], ["s", 1.0, 0], ["s", 1, 2**40], ["s", 2**31, 0]]
 )
-def test_relations_that_make_no_sense_are_not_believed(rest: Any) -> None:
+def test_invalid_relations_of_a_file_are_ignored(rest: Any) -> None:
     method = Runtime.get().load_program(with_shape([[1, 4, *rest], 5])).load_method("forward")
     assert method.signature.inputs[0].follows == (None, None)
     assert method.execute([np.ones((2, 5), np.float32)] * 2)[0].shape == (2, 5)
@@ -198,7 +198,7 @@ BAD_BOUNDS = [
 
 
 @pytest.mark.parametrize(("bounds", "message"), BAD_BOUNDS)
-def test_bad_bounds_are_refused_and_leave_none(bounds: Any, message: str) -> None:
+def test_invalid_bounds_are_errors_and_set_none(bounds: Any, message: str) -> None:
     method = _C.open_program(program_bytes(adder((4, 5), dynamic=True))).load_method("forward")
     with pytest.raises(errors.InvalidArgument, match=message):
         method.bound_inputs(bounds)

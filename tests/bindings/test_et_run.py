@@ -1,4 +1,4 @@
-"""The command-line runner in C: what it prints, and that its runs do not depend on each other."""
+"""The command-line runner in C: its output, and independence of its runs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def said(*command: object, status: int = 0) -> str:
 
 
 def doubled(path: Path, dtype: str = "float32") -> Path:
-    """x + x, written over x."""
+    """A program of x + x, written over x."""
     maker = MethodMaker()
     x = maker.tensor([2, 2], dtype=dtype)
     maker.add(x, x, x)

@@ -32,7 +32,7 @@ def test_outputs_are_copies_by_default(planned: bool) -> None:
     assert first.flags.writeable
 
 
-def test_views_share_the_planned_memory_and_survive_everything() -> None:
+def test_views_share_the_planned_memory_and_outlive_the_program() -> None:
     program = _C.open_program(program_bytes(adder()), n_threads=1)
     method = program.load_method("forward")
     (view,) = method.execute([X, X], clone_outputs=False)

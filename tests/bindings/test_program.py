@@ -1,4 +1,4 @@
-"""Opening programs from wherever bytes can be, closing them, and what is told without running."""
+"""Programs: opened from paths and buffers, closed, and their metadata without a run."""
 
 from __future__ import annotations
 
@@ -79,7 +79,9 @@ def test_paths_are_mapped(tmp_path: Path) -> None:
         (memoryview(DATA)[::2], BufferError, "contiguous"),
     ],
 )
-def test_what_cannot_be_opened_says_why(source: Any, kind: type[Exception], message: str) -> None:
+def test_a_source_that_cannot_be_opened_is_an_error_with_the_reason(
+    source: Any, kind: type[Exception], message: str
+) -> None:
     with pytest.raises(kind, match=message):
         _C.open_program(source)
 

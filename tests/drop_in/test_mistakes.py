@@ -41,7 +41,7 @@ def edge(exported: ExportedProgram) -> EdgeProgramManager:
 
 
 class Tagger(Partitioner):
-    """Tags every operator with 't' and returns what it was given."""
+    """A partitioner that tags every operator with 't' and returns the given tags."""
 
     def __init__(self, tags: Any) -> None:
         super().__init__()
@@ -79,7 +79,7 @@ class Tagger(Partitioner):
         ),
     ],
 )
-def test_what_is_no_partitioner_is_refused_with_words(
+def test_an_object_that_is_no_partitioner_is_an_error_that_names_it(
     exported: ExportedProgram,
     edge: EdgeProgramManager,
     partitioner: Any,
@@ -116,7 +116,7 @@ def test_what_is_no_partitioner_is_refused_with_words(
         ),
     ],
 )
-def test_wrong_settings_are_refused_with_words(
+def test_wrong_settings_are_errors_that_name_them(
     make: Any, kind: type[Exception], message: str
 ) -> None:
     with pytest.raises(kind, match=message):
@@ -135,7 +135,7 @@ def test_settings_of_another_class_are_refused(
         edge.to_executorch(EdgeCompileConfig())  # type: ignore[arg-type]
 
 
-def test_the_first_capture_path_says_what_replaced_it() -> None:
+def test_the_first_capture_path_names_its_replacement() -> None:
     with pytest.raises(ExportError, match=r"call torch\.export\.export\(model, args\)"):
         exir.capture(Sum(), (X,))
 
@@ -150,7 +150,7 @@ def test_absent_files_and_unknown_levels_are_refused(
         Runtime.get().load_program(data, verification=7)  # type: ignore[arg-type]
 
 
-def test_an_out_variant_registered_after_the_complaint_is_found() -> None:
+def test_an_out_variant_registered_after_the_error_is_found() -> None:
     with torch.library._scoped_library("late_ops", "DEF") as library:
         library.define("twice(Tensor x) -> Tensor")
         library.impl("twice", lambda x: x * 2, "CompositeExplicitAutograd")

@@ -1,4 +1,4 @@
-"""Epilogues are parsed when a method is loaded, whatever else of their call is known then."""
+"""Epilogues are parsed when a method is loaded; tensors may be known only in a run."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Activations right after a convolution, in its memory, are done by it: same bits, one call less.
+"""Activations after a convolution, in its memory, are absorbed by it: same bits, one call less.
 
-The oracle is torch's activation applied to what our convolution alone gives.
+The oracle is torch's activation of the result of the convolution kernel alone.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def assert_same_bits(ours: torch.Tensor, expected: torch.Tensor) -> None:
 
 
 @pytest.mark.parametrize("convolution", CONVOLUTIONS)
-def test_a_convolution_does_the_activation_that_follows(convolution: str) -> None:
+def test_a_convolution_absorbs_the_activation_that_follows(convolution: str) -> None:
     module, shape = CONVOLUTIONS[convolution]
     x = inputs(shape)
     alone = lowered(module, x).run((x,))
@@ -87,7 +87,7 @@ def test_a_convolution_does_the_activation_that_follows(convolution: str) -> Non
 
 
 @pytest.mark.parametrize("name", ["pointwise", "depthwise 3x3"])
-def test_it_does_so_on_channels_last_images(name: str) -> None:
+def test_it_absorbs_activations_of_channels_last_images(name: str) -> None:
     module, shape = CONVOLUTIONS[name]
     x = inputs(shape).contiguous(memory_format=torch.channels_last)
     module = module.to(memory_format=torch.channels_last)
@@ -96,7 +96,7 @@ def test_it_does_so_on_channels_last_images(name: str) -> None:
     assert_same_bits(program.run((x,)), F.relu6(alone))
 
 
-def test_zeros_and_numbers_that_are_none_come_out_as_torch_gives_them() -> None:
+def test_zeros_nans_and_infinities_are_equal_to_torchs() -> None:
     special = torch.tensor([-0.0, 0.0, math.nan, math.inf, -math.inf, 1e-45, -1e-45, 6.0, 7.0])
     module = nn.Conv2d(1, 1, 1, bias=False)
     nn.init.ones_(module.weight)
@@ -107,7 +107,7 @@ def test_zeros_and_numbers_that_are_none_come_out_as_torch_gives_them() -> None:
         assert_same_bits(ours, activation(alone))
 
 
-def test_it_follows_dynamic_sizes() -> None:
+def test_it_absorbs_activations_of_dynamic_sizes() -> None:
     module = nn.Conv2d(8, 12, 3, padding=1)
     size = torch.export.Dim("size", min=4, max=30)
     program = lowered(Then(module, F.relu6), inputs((1, 8, 9, 9)), {2: size})
@@ -133,7 +133,7 @@ def test_weights_that_are_computed_make_no_difference() -> None:
     assert_same_bits(relu, torch.relu(alone))
 
 
-def test_a_result_that_is_read_as_it_was_is_left_alone() -> None:
+def test_a_result_that_another_operator_reads_is_not_changed() -> None:
     class Both(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -166,7 +166,7 @@ IMAGE = np.array([[[[1.0, -2.0], [3.0, -4.0]]]], np.float32)
 
 
 def pointwise(method: MethodMaker, x: int, out: int) -> None:
-    """A 1 x 1 convolution of one channel to two."""
+    """Adds a 1 x 1 convolution of one channel to two."""
     one, zero = method.scalar(1), method.scalar(0)
     ones, zeros = (method.value(schema.IntList([v, v])) for v in (one, zero))
     weight = method.tensor((2, 1, 1, 1), constant=WEIGHT)
@@ -177,7 +177,7 @@ def pointwise(method: MethodMaker, x: int, out: int) -> None:
     )
 
 
-def test_a_jump_to_a_call_that_a_convolution_does_finds_it() -> None:
+def test_a_jump_to_an_absorbed_call_runs_it() -> None:
     method = MethodMaker()
     flag, x, y = (
         method.tensor((1,), "bool"),

@@ -1,6 +1,6 @@
-"""Machines with other pages, huge pages or none, and other numbers of CPUs: the same results.
+"""Machines of other page sizes, with and without huge pages, of other CPU counts: same results.
 
-made_up_machine.c answers for the system in a process of its own, which needs no torch.
+made_up_machine.c replaces system calls in a separate process, which needs no torch.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ print(json.dumps({
 
 
 class Large(torch.nn.Module):
-    """Weights of more than 16 MiB in a delegate; results of a kernel of more than 4 MiB."""
+    """A model with more than 16 MiB of weights in a delegate, and a kernel's result above 4 MiB."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -67,7 +67,7 @@ class Large(torch.nn.Module):
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """The program, and the library that answers for the system."""
+    """The program, and the library that replaces system calls."""
     folder = tmp_path_factory.mktemp("machine")
     torch.manual_seed(0)
     exported = torch.export.export(Large().eval(), (torch.randn(2, 48),))
@@ -103,5 +103,5 @@ def test_results_are_those_of_this_machine(
     assert found["results"] == here["results"]
     assert found["page"] == int(answers.get("MADE_UP_PAGE", here["page"]))
     assert found["takes_advice"] == ("MADE_UP_ADVICE" not in answers)
-    # A control group may allow fewer.
+    # A control group may allow fewer CPUs.
     assert 1 <= found["n_threads"] <= int(answers.get("MADE_UP_CPUS", here["n_threads"]))

@@ -1,6 +1,6 @@
-"""Packed weights as a user meets them: what a load takes from a file of them, what becomes of one
-that is damaged, and what stays in memory of what they were packed from. That no kind of damage is
-used is tests/c/test_xnnpack_execute.c's.
+"""Files of packed weights: reuse by a second load, damaged files, and memory of the source weights.
+
+tests/c/test_xnnpack_execute.c tests each kind of damage.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def test_a_second_load_packs_nothing(path: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("saves", [True, False])
-def test_damaged_weights_are_told_of_by_the_first_run_and_mended(
+def test_damaged_weights_are_reported_by_the_first_run_and_repaired(
     path: Path, tmp_path: Path, saves: bool
 ) -> None:
     packed = tmp_path / "w"
@@ -84,7 +84,7 @@ def test_damaged_weights_are_told_of_by_the_first_run_and_mended(
         np.testing.assert_array_equal(run(load(path, packed)), expected)
 
 
-def test_a_file_that_is_none_is_replaced_with_a_warning(path: Path, tmp_path: Path) -> None:
+def test_another_file_is_replaced_with_a_warning(path: Path, tmp_path: Path) -> None:
     packed = tmp_path / "w"
     packed.write_bytes(b"x" * 5000)
     with pytest.warns(RuntimeWarning, match="not used and will be packed anew"):
@@ -105,8 +105,8 @@ def resident_bytes(path: Path) -> int:
     return total
 
 
-@pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="needs Linux's account of memory")
-def test_the_file_that_weights_were_packed_from_leaves_memory_and_bytes_stay(
+@pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="needs Linux's /proc/self/smaps")
+def test_pages_of_packed_weights_in_a_mapped_file_are_discarded(
     tmp_path: Path,
 ) -> None:
     model = torch.nn.Linear(48, 80_000).eval()

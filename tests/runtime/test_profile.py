@@ -18,7 +18,7 @@ from executorch_py.runtime import InstructionProfile, NodeProfile, Runtime
 X = np.ones((64, 64), np.float32)
 
 
-def test_a_profile_tells_what_each_instruction_did() -> None:
+def test_a_profile_has_a_record_of_each_instruction() -> None:
     method = Runtime.get().load_program(program_bytes(adder((64, 64)))).load_method("forward")
     (add,) = method.profile([X, X], runs=3)
     assert (add.instruction, add.operator, add.calls) == (0, "aten::add.out", 1)
@@ -47,7 +47,7 @@ def test_a_profile_of_wrong_inputs_is_refused_and_the_method_stays_usable() -> N
     method = Runtime.get().load_program(program_bytes(adder((64, 64)))).load_method("forward")
     with pytest.raises(errors.NotSupported):
         method.profile([X, X[:1]])
-    with pytest.raises(ValueError, match="0 runs, needs 1 or more"):
+    with pytest.raises(ValueError, match="expected 1 or more runs, got 0"):
         method.profile([X, X], runs=0)
     assert len(method.profile([X, X])) == 1
 

@@ -1,4 +1,4 @@
-"""The roofline: what is measured of the machine, and how instructions are held against it."""
+"""The roofline: measured rates of the machine, and minimum times of instructions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from executorch_py.runtime import InstructionProfile, Runtime
 from executorch_py.runtime.profile import bound_of
 from executorch_py.runtime.roofline import WORKING_SETS, Rates, Roofline, measured
 
-# 100 operations a second; in a cache of 1 KiB ten times the bytes of memory.
+# A roofline of 100 operations per second, whose cache of 1 KiB is ten times as fast as memory.
 ROOF = Roofline(
     n_threads=1,
     flops=100.0,
@@ -57,7 +57,7 @@ def test_threads_and_sizes_of_a_measurement_are_checked() -> None:
 
 
 def test_a_sum_is_bound_by_its_bytes_copied_and_read() -> None:
-    # 800 bytes of two operands, 400 of them together with the 400 written at the rate of a copy.
+    # Two operands have 800 bytes. Of these, 400 count with the 400 written at the rate of a copy.
     add = instruction("aten::add.out", 1200, 400, (100,), (100,), (100,))
     assert bound_of(add, ROOF) == pytest.approx(800 / 8 + 400 / 10)
     near = instruction("aten::add.out", 300, 100, (25,), (25,), (25,))
@@ -99,7 +99,7 @@ def test_the_share_of_the_roofline_is_the_bound_in_the_time() -> None:
     assert instruction("executorch_prim::et_view.default", 10, 10, (1,)).roofline is None
 
 
-def test_what_runs_no_kernel_has_no_bound() -> None:
+def test_instructions_without_a_kernel_have_no_bound() -> None:
     assert bound_of(instruction("executorch_prim::add.Scalar", 0, 0), ROOF) is None
     assert bound_of(instruction("SomeBackend", 100, 0, (25,)), ROOF) is None
 

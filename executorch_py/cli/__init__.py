@@ -1,1 +1,1 @@
-"""The command line `executorch_py`: run, inspect, doctor. Needs NumPy only."""
+"""The command line `executorch_py`: run, inspect, doctor, builds. Needs NumPy only."""

@@ -14,13 +14,13 @@ from executorch_py.toolchain.custom_sources import read_sources
 from executorch_py.toolchain.needs import Needs, read_needs
 from executorch_py.toolchain.sources import source_dir
 
-# ScalarType number to short name, as the runtime says them.
+# Short names of the element types in the runtime, by ScalarType number.
 _TYPES = ["u8", "i8", "i16", "i32", "i64", "f16", "f32", "f64", "c32", "c64", "c128", "b8"]
 _TYPES += ["qi8", "qu8", "qi32", "bf16"]
 
 
 def build_kernels(options: argparse.Namespace) -> int:
-    """Build a runtime with what some programs need, and print what it costs."""
+    """Build a runtime with the kernels of some programs, and print its code size."""
     chain = selected_build.make_toolchain(
         options.cc,
         options.flag or ["-Os"],
@@ -39,7 +39,10 @@ def build_kernels(options: argparse.Namespace) -> int:
     selection.check_needs(needs, rows, _C.backend_names())
     operators = selection.merged(needs)
     if not operators and not custom:
-        raise ValueError("these programs call no operators: there is nothing to build")
+        raise ValueError(
+            f"expected programs that call operators, got none in {', '.join(options.programs)}: "
+            "there is nothing to build"
+        )
     if not options.json:
         print("\n".join(origin), flush=True)
     result = selected_build.build_selected(
@@ -50,11 +53,11 @@ def build_kernels(options: argparse.Namespace) -> int:
         chain,
         custom=custom,
         compare=not options.no_compare,
-        tell=lambda text: print(text, file=sys.stderr, flush=True),
+        log=lambda text: print(text, file=sys.stderr, flush=True),
     )
     for source in custom:
-        met = (types.get(name, set()) for name in source.operators)
-        operators[source.label] = set().union(*met)
+        used = (types.get(name, set()) for name in source.operators)
+        operators[source.label] = set().union(*used)
     if options.json:
         print(json.dumps(facts(operators, result, origin), indent=2))
     else:
@@ -83,7 +86,7 @@ def type_names(types: set[int]) -> str:
 def facts(
     operators: dict[str, set[int]], result: selected_build.Result, origin: list[str]
 ) -> dict[str, Any]:
-    """The outcome as data."""
+    """Figures of the build as data."""
     return {
         "programs": origin,
         "operators": {
@@ -101,7 +104,7 @@ def report(
     result: selected_build.Result,
     chain: selected_build.Toolchain,
 ) -> list[str]:
-    """The outcome for people."""
+    """Figures of the build as text."""
     wide = max(len(name) for name in operators)
     lines = [f"{'bytes':<{wide}} {'alone':>9} {'+ shared':>9}  types"]
     for name in sorted(operators, key=lambda n: -result.reached[n]):
@@ -119,7 +122,7 @@ def report(
     made = " and ".join(str(path) for path in result.made)
     library = result.made[0]
     system = "" if chain.is_bare else " -lm -lpthread"
-    # Kept files refer to some that are left out, from functions that nobody calls.
+    # Kept files refer to files that are left out, from functions that are never called.
     link = f"{chain.cc[0]} main.c -I{library.parent / 'src'} {library} -Wl,--gc-sections{system}"
     lines += ["", f"made {made} of {len(result.sources)} C files; `make` there builds again"]
     lines += [f"your own program: {link}    (its table is et_ops_portable, as in runtime/et.h)"]

@@ -1,4 +1,4 @@
-"""`executorch_py build-ops`: a C file with kernels becomes a library that `load_ops` takes."""
+"""`executorch_py build-ops`: builds a library for `load_ops` from a C file with kernels."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def build_ops(options: argparse.Namespace) -> int:
         print(example_source(), end="")
         return 0
     if not options.sources:
-        raise ValueError("give a C file, or --example to see one")
+        raise ValueError("expected a C file, got none: name one, or print one with --example")
     output = options.output or str(Path(options.sources[0]).with_suffix(".so"))
     command = build(options.sources, output, compiler=options.cc, flags=options.flag)
     print(shlex.join(command))
@@ -30,7 +30,7 @@ def build_ops(options: argparse.Namespace) -> int:
 
 
 def operators_of(path: str) -> list[str]:
-    """Loads the library, which proves that it can be, and says what it brings."""
+    """Names of a library's operators; loading it here proves that it loads."""
     from executorch_py.runtime import load_ops
 
     return load_ops(path, replace=True)

@@ -1,7 +1,7 @@
 """Node kinds in the XNNPACK payloads of a program file, with their counts.
 
-Payloads are verified by who runs them, not when a file is opened; one that cannot be read has no
-nodes to tell of.
+A payload is verified when its delegate is loaded, not when the file is opened. A payload that
+cannot be read has no node kinds here.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from executorch_py.runtime.file_layout import (
 )
 
 BACKEND = "XnnpackBackend"
-# By the codes of the format's union, from 1.
+# Node kinds by their codes in the format's union, from 1.
 KINDS = (
     *("ADD", "FULLY_CONNECTED", "SOFTMAX", "SIGMOID", "STATIC_TRANSPOSE", "CLAMP", "CONV_2D"),
     *("DIV", "STATIC_RESIZE_BILINEAR_2D", "STATIC_CONSTANT_PAD", "AVG_POOLING_2D", "MINIMUM"),
@@ -33,16 +33,15 @@ KINDS = (
     *("CONV_TRANSPOSE_2D", "RECIPROCAL_SQUARE_ROOT", "LOG", "GELU", "TANH", "EXP", "SIN"),
     *("COPY", "COS"),
 )
-_HEADER = struct.Struct(
-    "<I4sHII"
-)  # zero, magic, its size, where the flatbuffer begins and its size
+# Zero, magic, size of the header, offset and size of the flatbuffer.
+_HEADER = struct.Struct("<I4sHII")
 _GRAPH_NODES, _NODE_KIND = 1, 0
 
 
 def delegate_nodes(data: bytes | memoryview) -> dict[str, list[dict[str, int] | None]]:
-    """By method, for each of its delegates in order: kinds with their counts, most first.
+    """Node kinds of each method's delegates, in order, with their counts, highest first.
 
-    None for other backends, and where a payload cannot be read.
+    None for other backends, and if a payload cannot be read.
     """
     root = Table(data, struct.unpack_from("<I", data, 0)[0])
     segments, inline = describe(data)["segments"], root.tables(PROGRAM_INLINE)
@@ -50,14 +49,14 @@ def delegate_nodes(data: bytes | memoryview) -> dict[str, list[dict[str, int] | 
     for plan in root.tables(PROGRAM_PLANS):
         nodes: list[dict[str, int] | None] = []
         for delegate in plan.tables(PLAN_DELEGATES):
-            place = delegate.table(DELEGATE_PROCESSED)
+            location = delegate.table(DELEGATE_PROCESSED)
             kinds = None
-            if place is not None and delegate.text(DELEGATE_ID) == BACKEND:
-                index = place.scalar(1, "I")
-                if place.scalar(0, "b") == 1 and index < len(segments):
+            if location is not None and delegate.text(DELEGATE_ID) == BACKEND:
+                index = location.scalar(1, "I")
+                if location.scalar(0, "b") == 1 and index < len(segments):
                     begin = segments[index]["offset"]
                     kinds = _kinds(bytes(data[begin : begin + segments[index]["nbytes"]]))
-                elif place.scalar(0, "b") == 0 and index < len(inline):
+                elif location.scalar(0, "b") == 0 and index < len(inline):
                     kinds = _kinds(bytes(inline[index].scalars(0, "B")))
             nodes.append(kinds)
         found[plan.text(PLAN_NAME)] = nodes

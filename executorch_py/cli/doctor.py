@@ -1,4 +1,4 @@
-"""`executorch_py doctor`: what is installed, what is missing, and what this machine offers."""
+"""`executorch_py doctor`: installed and missing packages, and instruction sets of this machine."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from executorch_py import __version__
 
-# Package, what it is for.
+# Optional packages and their uses.
 OPTIONAL = (
     ("torch", "exporting models"),
     ("torchao", "quantizing models before export"),
@@ -26,7 +26,7 @@ NO_XNNPACK = (
 
 
 def doctor(options: argparse.Namespace) -> int:
-    """Print what is installed and works; 1 where the runtime does not."""
+    """Print the state of the installation; returns 1 if the runtime cannot be loaded, else 0."""
     facts = collect()
     print(json.dumps(facts, indent=2) if options.json else text(facts))
     return 0 if facts["runtime"]["ok"] else 1
@@ -52,7 +52,7 @@ def collect() -> dict[str, Any]:
 
 
 def runtime_facts() -> dict[str, Any]:
-    """Facts that the extension module reports, or the reason why it cannot be loaded."""
+    """Facts that the extension module reports, or the error of importing it."""
     try:
         from executorch_py import _C
     except ImportError as error:
@@ -69,7 +69,7 @@ def runtime_facts() -> dict[str, Any]:
 
 
 def text(facts: dict[str, Any]) -> str:
-    """The facts for people."""
+    """The facts as text."""
     runtime = facts["runtime"]
     lines = [
         f"executorch_py {facts['executorch_py']}",
@@ -101,11 +101,11 @@ def text(facts: dict[str, Any]) -> str:
 
 
 def xnnpack_text(facts: dict[str, Any] | None) -> str:
-    """The version that is linked and what its kernels use of this machine."""
+    """Version of the linked XNNPACK, and instruction sets that its kernels use here."""
     if facts is None:
         return NO_XNNPACK
-    sets = " ".join(facts["instruction_sets"]) or "the machine could not be asked"
+    sets = " ".join(facts["instruction_sets"]) or "unknown instruction sets"
     text = f"{facts['version']}, kernels for {sets}"
     if own := facts["own_kernels"]:
-        text += f"\n{'':<14}ours in place of its {' '.join(own)}"
+        text += f"\n{'':<14}replaced by tuned kernels: {' '.join(own)}"
     return text

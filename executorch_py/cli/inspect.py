@@ -1,4 +1,4 @@
-"""`executorch_py inspect`: what a program contains, what it needs, and who owns its bytes."""
+"""`executorch_py inspect`: contents of a program, its needs, and the layout of its file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from executorch_py.runtime.file_layout import describe
 
 
 def inspect(options: argparse.Namespace) -> int:
-    """Print what a file holds and needs."""
+    """Print the contents and needs of a program file."""
     facts = collect(options.file)
     print(json.dumps(facts, indent=2) if options.json else text(options.file, facts))
     return 0
@@ -37,7 +37,7 @@ def collect(path: str) -> dict[str, Any]:
                 "signature": str(signature),
                 "inputs": [argument._asdict() for argument in signature.inputs],
                 "outputs": [argument._asdict() for argument in signature.outputs],
-                "attributes": [slot["name"] for slot in info["attributes"]],
+                "attributes": [attribute["name"] for attribute in info["attributes"]],
                 "values": info["n_values"],
                 "instructions": meta.num_instructions,
                 "planned_bytes": list(meta.planned_bytes),
@@ -56,7 +56,7 @@ def collect(path: str) -> dict[str, Any]:
 
 
 def size(n: int) -> str:
-    """A number of bytes for people."""
+    """A number of bytes with a unit."""
     for unit, scale in (("MB", 1_000_000), ("kB", 1_000)):
         if n >= scale:
             return f"{n / scale:.2f} {unit}"
@@ -64,7 +64,7 @@ def size(n: int) -> str:
 
 
 def text(path: str, facts: dict[str, Any]) -> str:
-    """The facts for people."""
+    """The facts as text."""
     lines = [f"{path}: {size(facts['layout']['file_bytes'])}"]
     for method in facts["methods"]:
         lines += ["", *method_lines(method)]
@@ -86,7 +86,7 @@ def method_lines(method: dict[str, Any]) -> list[str]:
         for name, calls in ordered:
             lines.append(f"    {calls:5} x {name}{operator_note(method, name)}")
         if method["missing_operators"]:
-            lines.append("  to bring a kernel of your own: executorch_py build-ops, then --ops")
+            lines.append("  to add a kernel of your own: executorch_py build-ops, then --ops")
     if method["delegates"]:
         lines.append(f"  delegates: {len(method['delegates'])}")
         for delegate in method["delegates"]:
@@ -103,7 +103,7 @@ def method_lines(method: dict[str, Any]) -> list[str]:
 
 
 def operator_note(method: dict[str, Any], name: str) -> str:
-    """A mark for an operator that is missing or comes from a loaded library."""
+    """Note on an operator that is missing or comes from a loaded library."""
     if name in method["missing_operators"]:
         return "   (no kernel in this build)"
     path = method["custom_operators"].get(name)
@@ -111,10 +111,10 @@ def operator_note(method: dict[str, Any], name: str) -> str:
 
 
 def layout_lines(facts: dict[str, Any]) -> list[str]:
-    """Which parts of a program the bytes of its file belong to."""
+    """Sizes of a file's parts: flatbuffer, segments, constants, delegate payloads, named data."""
     layout = facts["layout"]
     constants = layout["constants"]
-    lines = ["who owns the bytes"]
+    lines = ["layout of the file"]
     rows = [("program structure (flatbuffer)", layout["flatbuffer_bytes"])]
     for i, segment in enumerate(layout["segments"]):
         use = ", ".join(segment["use"]) or "unused"

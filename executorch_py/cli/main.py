@@ -1,4 +1,4 @@
-"""Arguments of the command line, and how failures are told: one line on stderr, exit code 1."""
+"""Arguments of the command line, and its errors: one line on stderr, exit code 1."""
 
 from __future__ import annotations
 
@@ -26,27 +26,27 @@ def build_parser() -> argparse.ArgumentParser:
         help=".npy files, one per input, or one .npz (by input name, else in its order); "
         "scalar inputs come from the program",
     )
-    made_up = run.add_mutually_exclusive_group()
-    made_up.add_argument("--random", action="store_true", help="fill inputs with seeded noise")
-    made_up.add_argument("--ones", action="store_true", help="fill inputs with ones")
-    run.add_argument("--seed", type=int, default=0, help="of --random (default 0)")
+    synthetic = run.add_mutually_exclusive_group()
+    synthetic.add_argument("--random", action="store_true", help="fill inputs with seeded noise")
+    synthetic.add_argument("--ones", action="store_true", help="fill inputs with ones")
+    run.add_argument("--seed", type=int, default=0, help="seed of --random (default 0)")
     run.add_argument("--method", help="default: forward, or the only method")
     run.add_argument("--repeat", type=int, default=1, metavar="N", help="run N times and time it")
-    run.add_argument("--profile", action="store_true", help="show what each operator took")
+    run.add_argument("--profile", action="store_true", help="show the time of each operator")
     run.add_argument("--threads", type=int, default=None, help="default: all CPUs of this process")
     run.add_argument("--data", action="append", default=[], metavar="PTD", help="external weights")
     add_ops(run)
     run.add_argument("--output", metavar="NPZ", help="save outputs here, by their names")
     run.add_argument("--print", action="store_true", dest="show", help="print whole outputs")
 
-    inspect = commands.add_parser("inspect", help="show what a program contains and needs")
+    inspect = commands.add_parser("inspect", help="show the contents and needs of a program")
     inspect.add_argument("file", help="the .pte program")
     add_ops(inspect)
-    inspect.add_argument("--json", action="store_true", help="the same as JSON")
+    inspect.add_argument("--json", action="store_true", help="print JSON")
 
-    doctor = commands.add_parser("doctor", help="show what is installed and what is missing")
+    doctor = commands.add_parser("doctor", help="show installed and missing parts")
     add_ops(doctor)
-    doctor.add_argument("--json", action="store_true", help="the same as JSON")
+    doctor.add_argument("--json", action="store_true", help="print JSON")
 
     ops = commands.add_parser("build-ops", help="build a library of operators from your C file")
     ops.add_argument("sources", nargs="*", metavar="FILE.c", help="C files with kernels")
@@ -62,7 +62,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def add_build_kernels(add: Callable[..., argparse.ArgumentParser]) -> None:
-    kernels = add("build-kernels", help="build the runtime with what given programs need only")
+    kernels = add("build-kernels", help="build the runtime with the kernels of given programs only")
     kernels.add_argument(
         "--from",
         action="extend",
@@ -72,7 +72,7 @@ def add_build_kernels(add: Callable[..., argparse.ArgumentParser]) -> None:
         dest="programs",
         help="programs whose operators and types are kept",
     )
-    kernels.add_argument("--out", required=True, metavar="DIR", help="where everything is put")
+    kernels.add_argument("--out", required=True, metavar="DIR", help="folder of the build")
     kernels.add_argument(
         "--ops",
         action="extend",
@@ -117,22 +117,22 @@ def load_libraries(paths: Sequence[str]) -> None:
             load_ops(path)
 
 
-BROKEN_PIPE = 128 + 13  # how shells tell that SIGPIPE ended a command
+BROKEN_PIPE = 128 + 13  # exit code of a command that SIGPIPE ended, as shells report it
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs one command; its exit code."""
+    """Runs one command; returns its exit code."""
     try:
         try:
             return command(arguments)
         finally:
             sys.stdout.flush()
     except BrokenPipeError:
-        # Whoever read the output has seen enough, like `| head`: nothing went wrong here. Buffered
+        # The reader of the output closed the pipe, as `| head` does: that is no error. Buffered
         # output is discarded, so that the interpreter does not flush it again at exit.
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
-        os.close(nowhere)
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, sys.stdout.fileno())
+        os.close(null)
         return BROKEN_PIPE
 
 

@@ -1,5 +1,8 @@
-"""The table of `executorch_py run --profile`: operators by their share of the time, and the slowest
-instructions, each with its rates and its share of the roofline (see runtime/profile.py)."""
+"""The table of `executorch_py run --profile`.
+
+It lists operators by their share of the time, and the slowest instructions. Each has its rates and
+its share of the roofline (see runtime/profile.py).
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ SLOWEST = 8
 
 
 def profile_text(profile: list[InstructionProfile], n_threads: int) -> str:
-    """The profile of a run with that many threads."""
+    """The profile of a run with `n_threads` threads, as text."""
     total = sum(p.seconds for p in profile)
     lines = [
         f"profile: {len(profile)} instructions, {total * 1e3:.3f} ms (medians, clocks included)",
@@ -41,7 +44,7 @@ def profile_text(profile: list[InstructionProfile], n_threads: int) -> str:
 
 
 def _node_lines(group: list[InstructionProfile], total: float) -> list[str]:
-    """The same of what runs inside delegates, by name."""
+    """Lines of the nodes inside delegates, by name."""
     by_name: dict[str, list[float]] = {}
     for node in (node for p in group for node in p.nodes):
         by_name.setdefault(node.name, []).append(node.seconds)
@@ -53,8 +56,7 @@ def _node_lines(group: list[InstructionProfile], total: float) -> list[str]:
 
 
 def roofline_text(roof: Roofline) -> str:
-    """Meaning of the column "of roof": the peak, and bandwidths from a small working set to the
-    largest."""
+    """The roofline as text: peak of arithmetic, and bandwidths of three working sets."""
     shown = (roof.rates[0], roof.rates_within(1 << 20), roof.rates[-1])
     threads = "1 thread" if roof.n_threads == 1 else f"{roof.n_threads} threads"
     return (
@@ -74,7 +76,7 @@ def _seconds(group: Iterable[InstructionProfile]) -> float:
 
 
 def _rates(group: list[InstructionProfile]) -> str:
-    """Arithmetic and bytes per second, and the share of the roofline, where known for all."""
+    """Arithmetic and bytes per second, and the share of the roofline, if known for the group."""
     seconds = _seconds(group)
     if seconds == 0.0:
         return ""

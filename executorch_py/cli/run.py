@@ -1,4 +1,4 @@
-"""`executorch_py run`: inputs from files or made up, outputs printed or saved, runs timed."""
+"""`executorch_py run`: inputs from files or synthetic, outputs printed or saved, runs timed."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from executorch_py.runtime import Argument, Runtime, Signature
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run a method on inputs from files, or made up, and print what it gave."""
+    """Run a method on inputs from files, or on synthetic inputs, and print its outputs."""
     if options.repeat < 1:
-        raise ValueError(f"--repeat is {options.repeat}, needs 1 or more")
+        raise ValueError(f"--repeat: expected 1 or more, got {options.repeat}")
     started = time.perf_counter()
     program = Runtime.get().load_program(
         options.file, data_path=options.data or None, n_threads=options.threads
@@ -45,7 +45,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def timing_text(times: list[float]) -> str:
-    """Times of the runs; the first is listed apart, since it packs weights."""
+    """Times of the runs; the first is listed separately, since it packs weights."""
     if len(times) == 1:
         return f"ran in {times[0]:.3f} ms"
     later = np.array(times[1:])
@@ -59,19 +59,22 @@ def timing_text(times: list[float]) -> str:
 
 
 def collect_inputs(signature: Signature, options: argparse.Namespace) -> list[Any]:
-    """One value per input of the method, from the files given or made up."""
+    """One value per input of the method, from files or synthetic."""
     if options.random or options.ones:
         if options.inputs:
-            raise ValueError("give input files or --random or --ones, not both")
+            raise ValueError(
+                f"expected input files or --random or --ones, got --random or --ones and "
+                f"{len(options.inputs)} files: leave one of them out"
+            )
         random = np.random.default_rng(options.seed) if options.random else None
-        return [make_up(argument, random) for argument in signature.inputs]
+        return [synthetic_input(argument, random) for argument in signature.inputs]
     arrays = read_arrays(options.inputs)
     tensors = [a for a in signature.inputs if a.kind == "tensor"]
     if len(arrays) != len(tensors):
         names = ", ".join(map(str, tensors)) or "none"
         raise ValueError(
-            f"method '{signature.method}' takes {len(tensors)} tensor inputs ({names}), "
-            f"{len(arrays)} were given; --random or --ones make some up"
+            f"method '{signature.method}': expected {len(tensors)} tensor inputs ({names}), "
+            f"got {len(arrays)}; --random or --ones generate them"
         )
     named = {name: array for name, array in arrays if name is not None}
     if set(named) == {tensor.name for tensor in tensors}:
@@ -93,18 +96,18 @@ def read_arrays(paths: list[str]) -> list[tuple[str | None, Any]]:
 
 
 def traced_value(argument: Argument) -> Any:
-    """Scalar inputs are baked into a program: only the traced value is accepted."""
+    """The traced value of a scalar input: a constant of the program, which accepts no other."""
     if argument.kind == "none":
         return None
     if argument.value is None:
         raise ValueError(
-            f"input '{argument.name}' is a {argument.kind} whose traced value the file does not "
-            "name: run this program from Python"
+            f"input '{argument.name}': expected the traced value of a {argument.kind} in the file, "
+            "got none: run this program from Python"
         )
     return argument.value
 
 
-def make_up(argument: Argument, random: np.random.Generator | None) -> Any:
+def synthetic_input(argument: Argument, random: np.random.Generator | None) -> Any:
     """Ones or noise of the largest allowed shape. Integers stay small: they are often indices."""
     if argument.kind != "tensor" or argument.shape is None or argument.dtype is None:
         return traced_value(argument)
@@ -127,7 +130,7 @@ def numpy_dtype(name: str) -> Any:
             import ml_dtypes
         except ImportError:
             raise ValueError(
-                f"NumPy has no dtype {name}: pip install ml_dtypes to run this program from here"
+                f"NumPy has no dtype {name}: install it with `pip install ml_dtypes`"
             ) from None
         return np.dtype(getattr(ml_dtypes, name))
 
@@ -152,7 +155,7 @@ def show_outputs(signature: Signature, outputs: list[Any], whole: bool) -> None:
 
 def save(path: str, signature: Signature, outputs: list[Any]) -> None:
     if Path(path).suffix != ".npz":
-        raise ValueError(f"--output is {path!r}, needs a name that ends in .npz")
+        raise ValueError(f"--output: expected a name that ends in .npz, got {path!r}")
     names = [argument.name for argument in signature.outputs]
     if len(set(names)) != len(names):
         names = [f"output_{i}" for i in range(len(names))]

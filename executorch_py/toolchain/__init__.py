@@ -1,5 +1,5 @@
-"""Building C from what this package carries: libraries of a user's operators, and runtimes with
-only the kernels that given programs need.
+"""Builds of C code: libraries of a user's operators, and runtimes with selected kernels only.
 
-Calls a C compiler and reads object files; needs neither torch nor NumPy's headers.
+The package contains the C sources. The code here calls a C compiler and reads object files; it
+needs neither torch nor NumPy's headers.
 """

@@ -1,4 +1,4 @@
-"""Running a C compiler: which one, and what it said when it failed. Knows no source file."""
+"""The C compiler: its path, its calls, its error messages. Knows no source file."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import subprocess
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-# How all C of this project is compiled; the second makes results the same on every machine.
+# Flags of all C files of this project; the second makes results the same on every machine.
 LANGUAGE_FLAGS = ("-std=c11", "-ffp-contract=off")
 
 
 class BuildError(RuntimeError):
-    """The C compiler refused; its own words are in the message."""
+    """The C compiler failed; the message contains its output."""
 
 
 def find_compiler(named: str | None) -> list[str]:
-    """The compiler asked for, else $CC, else cc; with its words split as a shell does."""
+    """Command of the named compiler, else of $CC, else cc, split into words as a shell does."""
     words = shlex.split(named or os.environ.get("CC") or "cc")
     if not words or shutil.which(words[0]) is None:
         name = words[0] if words else "cc"
@@ -32,12 +32,14 @@ def find_compiler(named: str | None) -> list[str]:
 def call(command: Sequence[str]) -> None:
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
-        said = (done.stderr or done.stdout).strip()
-        raise BuildError(f"{shlex.join(command)}\nfailed with exit code {done.returncode}:\n{said}")
+        output = (done.stderr or done.stdout).strip()
+        raise BuildError(
+            f"{shlex.join(command)}\nfailed with exit code {done.returncode}:\n{output}"
+        )
 
 
 def call_all(commands: Iterable[Sequence[str]], jobs: int) -> None:
-    """Several commands that do not need each other, `jobs` at a time; the first failure is told."""
+    """Run independent commands, `jobs` at a time; BuildError of the first that fails."""
     with ThreadPoolExecutor(max_workers=max(jobs, 1)) as pool:
         for _ in pool.map(call, commands):
             pass

@@ -1,8 +1,8 @@
 """Users' C files with kernels, as parts of a selective build.
 
-Each file is what build-ops takes (kernels/custom.h): its operators are read from its text, and its
-table is linked behind those of the library. The file and the headers beside it go to the build's
-folder, so that the build can be repeated there. Knows no operator of ours.
+Each file has the form of build-ops (kernels/custom.h). Its operators are read from its text, and
+its table is linked after those of the library. The file and the headers beside it are copied to the
+build's folder, so that the build can be repeated there. Knows no built-in operator.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class CustomSource:
 
     @property
     def name(self) -> str:
-        """Below the build's folder."""
+        """Path of the file below the build's folder."""
         return f"{FOLDER}/{self.path.name}"
 
     @property
@@ -46,7 +46,7 @@ class CustomSource:
 
 
 def read_sources(paths: Sequence[str], cc: Sequence[str]) -> list[CustomSource]:
-    """Preprocess each file and read which operators it defines."""
+    """The C files with the operators that each defines, read after preprocessing."""
     sources: list[CustomSource] = []
     for index, text in enumerate(paths):
         path = Path(text)
@@ -69,20 +69,20 @@ def _operators(path: Path, cc: Sequence[str]) -> tuple[str, ...]:
     names = _OPERATOR.findall(_preprocessed(path, cc, "-E", "-P"))
     if not names:
         raise ValueError(
-            f'{path} defines no operator: needs a table with names such as "mylib::softcap.out" '
-            "and ET_OP_LIBRARY (`executorch_py build-ops --example` prints a whole file)"
+            f'{path} defines no operator: expected a table with names such as "mylib::softcap.out" '
+            "and ET_OP_LIBRARY (`executorch_py build-ops --example` prints a complete file)"
         )
     ordered = sorted(names, key=str.encode)
     if names != ordered:
         raise ValueError(
-            f"{path}: a linked table is searched as it stands; order its rows by name: "
-            + ", ".join(ordered)
+            f"{path}: expected a table sorted by operator name, since lookup in it is a binary "
+            f"search; order its rows by name: {', '.join(ordered)}"
         )
     return tuple(names)
 
 
 def _headers(path: Path, cc: Sequence[str]) -> tuple[Path, ...]:
-    """Those that the file includes and that lie in its folder or below."""
+    """Headers that the file includes from its folder or below."""
     rule = _preprocessed(path, cc, "-MM").replace("\\\n", " ")
     found = [Path(word) for word in shlex.split(rule.partition(":")[2])]
     folder = path.parent.resolve()
@@ -98,7 +98,7 @@ def _preprocessed(path: Path, cc: Sequence[str], *options: str) -> str:
 
 
 def copy_sources(sources: Sequence[CustomSource], folder: Path) -> None:
-    """Put users' sources, and what they include, into a folder."""
+    """Copy users' sources and the headers that they include to a folder."""
     for source in sources:
         base = source.path.parent.resolve()
         for path in (source.path, *source.headers):
@@ -108,7 +108,7 @@ def copy_sources(sources: Sequence[CustomSource], folder: Path) -> None:
 
 
 def defines(sources: Sequence[CustomSource]) -> Mapping[str, tuple[str, ...]]:
-    """Macros that each file is compiled with: the name of its table, and of the table behind it."""
+    """Compiler flags of each file: macros of its table's name and of the next table's name."""
     found = {}
     for source, following in zip(sources, [*sources[1:], None], strict=False):
         words = [f"-DET_OP_LIBRARY_NAME={source.symbol}"]

@@ -1,7 +1,7 @@
-"""Which functions and tables reach which, read from relocatable object files (ELF, little-endian).
+"""Reference graph of sections in relocatable object files (ELF, little-endian).
 
 Objects are compiled with a section for each function and datum, so a section is the unit that a
-linker keeps or drops, and relocations are the arrows between them. Knows neither operators nor
+linker keeps or drops. Relocations are the edges between sections. Knows neither operators nor
 compilers.
 """
 
@@ -21,13 +21,13 @@ _SECTION_SYMBOL = 3
 
 @dataclass
 class Graph:
-    """Sections of several objects: their bytes, who refers to whom, which symbols they define."""
+    """Sections of several objects: sizes, references, defined and undefined symbols."""
 
     size: dict[Node, int] = field(default_factory=dict)
     name: dict[Node, str] = field(default_factory=dict)
     edges: dict[Node, set[Node]] = field(default_factory=dict)
     defined: dict[str, Node] = field(default_factory=dict)
-    wanted: dict[Node, set[str]] = field(default_factory=dict)  # undefined symbols by section
+    undefined: dict[Node, set[str]] = field(default_factory=dict)  # symbols by section
 
     def reach(self, roots: Iterable[str | Node]) -> set[Node]:
         """All sections that the given symbols or sections need, themselves included."""
@@ -39,20 +39,21 @@ class Graph:
                 continue
             seen.add(node)
             todo.extend(self.edges.get(node, ()))
-            todo.extend(self.defined[s] for s in self.wanted.get(node, ()) if s in self.defined)
+            symbols = self.undefined.get(node, ())
+            todo.extend(self.defined[s] for s in symbols if s in self.defined)
         return seen
 
     def bytes_of(self, nodes: Iterable[Node]) -> int:
         return sum(self.size[node] for node in nodes)
 
-    def wanted_by(self, nodes: Iterable[Node]) -> set[str]:
-        return set().union(*(self.wanted.get(node, set()) for node in nodes))
+    def undefined_in(self, nodes: Iterable[Node]) -> set[str]:
+        return set().union(*(self.undefined.get(node, set()) for node in nodes))
 
 
 def add_object(graph: Graph, path: str) -> None:
     data = Path(path).read_bytes()
     if data[:4] != b"\x7fELF" or data[5] != 1:
-        raise ValueError(f"{path} is no little-endian ELF object: sizes cannot be read from it")
+        raise ValueError(f"{path}: expected a little-endian ELF object, got another file")
     wide = data[4] == 2
     sections = _sections(data, wide)
     for i, section in enumerate(sections):
@@ -98,7 +99,7 @@ def _sections(data: bytes, wide: bool) -> list[_Section]:
         (start,) = struct.unpack_from("<I", data, 32)
         entry, count, names = struct.unpack_from("<HHH", data, 46)
         form = "<IIIIIIIIII"
-    if count == 0:  # more than 0xff00 sections: the first one says how many
+    if count == 0:  # more than 0xff00 sections: their number is in the first section
         count = struct.unpack_from(form, data, start)[5]
     rows = [struct.unpack_from(form, data, start + entry * i) for i in range(count)]
     if names == 0xFFFF:
@@ -143,6 +144,6 @@ def _add_edges(
             index = struct.unpack_from("<I", data, at + 4)[0] >> 8
         symbol = symbols[index]
         if symbol.section == 0:
-            graph.wanted.setdefault(source, set()).add(symbol.name)
+            graph.undefined.setdefault(source, set()).add(symbol.name)
         elif (path, symbol.section) in graph.size:
             graph.edges.setdefault(source, set()).add((path, symbol.section))

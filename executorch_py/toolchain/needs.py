@@ -1,7 +1,7 @@
 """Needs of program files for a selective build: their operators and the element types of each.
 
-Read from the instructions of all methods. Only for files that the runtime has opened; a plan that
-makes no sense is refused here too. Knows no kernel.
+They are read from the instructions of all methods, in files that the runtime has opened. A damaged
+plan is an error here too. Knows no kernel.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _TENSOR_LISTS = (10, 11)
 
 @dataclass
 class Needs:
-    """Element types are sets of ScalarType numbers."""
+    """Operators of a program file with their element types (ScalarType numbers), and backends."""
 
     path: str
     operators: dict[str, set[int]] = field(default_factory=dict)
@@ -27,7 +27,7 @@ class Needs:
 
 
 def read_needs(path: str) -> Needs:
-    """Needs of one file."""
+    """Needs of one program file."""
     program = _C.open_program(path)
     data = bytes(program.buffer().data)
     needs = Needs(path)

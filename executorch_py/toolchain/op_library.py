@@ -1,8 +1,8 @@
-"""From a user's C file with kernels to a library that `load_ops` takes.
+"""Build of an operator library for `load_ops` from a user's C file with kernels.
 
-The library carries its own copy of the few runtime functions that kernels call: they keep no state,
-so it depends on nothing but the C library, and the same C file can be linked into a device's
-program. Relies on kernels/custom.h for the meaning of all this.
+The library contains its own copy of the few runtime functions that kernels call. They have no
+state, so the library depends on the C library only, and the same C file can be linked into a
+device's program. kernels/custom.h defines the interface.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _SUPPORT = (
 
 
 def example_source() -> str:
-    """A complete file with one operator, to start from."""
+    """A complete C file with one operator, as an example."""
     return (source_dir() / "kernels" / "example" / "softcap.c").read_text()
 
 
@@ -38,7 +38,7 @@ def build_command(
     compiler: str | None = None,
     flags: Sequence[str] = (),
 ) -> list[str]:
-    """The one command that builds the library."""
+    """The compiler command that builds the library."""
     root = source_dir()
     return [
         *find_compiler(compiler),
@@ -61,19 +61,19 @@ def build_ops(
     compiler: str | None = None,
     flags: Sequence[str] = (),
 ) -> list[str]:
-    """Build a library of operators from C files; returns the command that did it.
+    """Build a library of operators from C files; returns the compiler command.
 
-    BuildError holds what the compiler said. The library is put in place in one step, so that a
-    program that has the old one loaded keeps it.
+    BuildError contains the compiler's output. The file is replaced in one step, so that a process
+    that has loaded the old library keeps it.
     """
     missing = [name for name in sources if not Path(name).is_file()]
     if missing:
         raise FileNotFoundError(
             f"no such C file: {', '.join(missing)}; "
-            "`executorch_py build-ops --example > my_op.c` writes one to start from"
+            "`executorch_py build-ops --example > my_op.c` writes an example"
         )
     if not output.endswith(".so"):
-        raise ValueError(f"the output is {output!r}, needs a name that ends in .so")
+        raise ValueError(f"output: expected a name that ends in .so, got {output!r}")
     staged = f"{output}.new"
     try:
         call(build_command(sources, staged, compiler=compiler, flags=flags))

@@ -1,9 +1,10 @@
-"""Compiles the runtime with the kernels that given programs need, and measures what each costs.
+"""Selective build: the runtime with the kernels that given programs need, and their code size.
 
-Three steps: compile the operators' files; follow the references of the objects from the selected
-operators, which tells the loops, files and bytes that are needed; compile the loops that are left
-and link. All that is needed is copied to the output folder with a Makefile, so that the build can
-be repeated without this package. Relies on selection.py for texts and elf.py for references.
+It has three steps. The operators' files are compiled. The references of the objects, followed from
+the selected operators, give the loops, files and bytes that are needed. Then these loops are
+compiled and everything is linked. The needed sources are copied to the output folder with a
+Makefile, so that the build can be repeated without this package. Relies on selection.py for C text
+and elf.py for references.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from executorch_py.toolchain.elf import Graph, Node, add_object
 from executorch_py.toolchain.sources import source_dir
 
 _SECTIONS = ("-ffunction-sections", "-fdata-sections", "-fno-asynchronous-unwind-tables")
-# Sources of one instruction set: machines they are for, flags.
+# Machine and compiler flags of sources for one instruction set, by the end of their names.
 _ISA = {
     "_avx2.c": ("x86_64", ("-mavx2", "-mfma", "-mf16c")),
     "_avx512.c": (
@@ -42,7 +43,7 @@ LIBRARY, COMMAND_SOURCE = "libet_selected.a", "tools/et_run.c"
 
 @dataclass(frozen=True)
 class Toolchain:
-    """A compiler, how it is called, and what it compiles for."""
+    """A compiler, its flags, and its target machine."""
 
     cc: list[str]
     flags: list[str]
@@ -53,7 +54,7 @@ class Toolchain:
 
     @property
     def is_bare(self) -> bool:
-        """No operating system: no files, no threads, no command to run."""
+        """Whether the target has no operating system: no files, no threads, no command to run."""
         return not any(word in self.machine for word in ("linux", "darwin", "bsd"))
 
     @property
@@ -66,7 +67,7 @@ class Toolchain:
         return [*LANGUAGE_FLAGS, *self.flags, *_SECTIONS, *chosen, *words]
 
     def isa_flags(self, name: str) -> tuple[str, ...] | None:
-        """Extra compiler flags of a source; None when it is not for this machine."""
+        """Extra compiler flags of a source; None if the source is for another machine."""
         for ending, (machine, flags) in _ISA.items():
             if name.endswith(ending):
                 return flags if self.uses_simd and self.machine.startswith(machine) else None
@@ -77,10 +78,12 @@ def make_toolchain(
     cc: str | None, flags: Sequence[str], *, simd: bool, messages: bool, jobs: int
 ) -> Toolchain:
     words = find_compiler(cc)
-    told = subprocess.run([*words, "-dumpmachine"], capture_output=True, text=True)
-    if told.returncode != 0:
-        raise ValueError(f"{words[0]} -dumpmachine failed: needs a gcc or clang")
-    return Toolchain(words, list(flags), simd, messages, told.stdout.strip(), jobs)
+    done = subprocess.run([*words, "-dumpmachine"], capture_output=True, text=True)
+    if done.returncode != 0:
+        raise ValueError(
+            f"--cc: expected gcc or clang, got {words[0]}, whose option -dumpmachine failed"
+        )
+    return Toolchain(words, list(flags), simd, messages, done.stdout.strip(), jobs)
 
 
 @dataclass(frozen=True)
@@ -98,7 +101,7 @@ class Costs:
 
 @dataclass
 class Result:
-    """own: bytes that only this operator needs; reached: all that it needs of the kernels."""
+    """Result of a build. `own`: bytes that only one operator needs; `reached`: all its bytes."""
 
     own: dict[str, int]
     reached: dict[str, int]
@@ -109,7 +112,7 @@ class Result:
 
 
 def all_sources(chain: Toolchain) -> list[str]:
-    """Paths below the source folder of everything a build may have, registry.c left out."""
+    """Sources of a build, as paths below the source folder, without kernels/op_registry.c."""
     root = source_dir()
     patterns = ["runtime/*.c", "kernels/**/*.c", "backends/*.c", "backends/reference/*.c"]
     found = [str(path.relative_to(root)) for p in patterns for path in sorted(root.glob(p))]
@@ -127,7 +130,7 @@ def _is_loops(name: str) -> bool:
 
 
 def _is_runtime(name: str) -> bool:
-    """Of these the library has all: et_run does not call the whole public interface."""
+    """Whether a source is the runtime's; the library has all, though et_run does not call all."""
     return name.startswith("runtime/")
 
 
@@ -156,18 +159,19 @@ class Build:
         call_all(commands, self.chain.jobs)
 
     def graph(self, custom: Sequence[CustomSource] = ()) -> Graph:
-        """References of all objects, but for those from one custom table to the next one."""
+        """References of all objects, except those from one custom table to the next."""
         graph = Graph()
         for target in self.objects.values():
             add_object(graph, target)
         tables = {source.symbol for source in custom}
         for symbol in tables:
-            graph.wanted[graph.defined[symbol]] = graph.wanted_by([graph.defined[symbol]]) - tables
+            node = graph.defined[symbol]
+            graph.undefined[node] = graph.undefined_in([node]) - tables
         return graph
 
 
 def runtime_roots(graph: Graph, build: Build) -> list[str]:
-    """Entry points of a program: main if there is one, else the whole public interface."""
+    """Entry points of a program: main if it is defined, else the whole public interface."""
     if "main" in graph.defined:
         return ["main"]
     owners = {target for name, target in build.objects.items() if name.startswith("runtime/")}
@@ -177,15 +181,15 @@ def runtime_roots(graph: Graph, build: Build) -> list[str]:
 def measure(
     graph: Graph, build: Build, table: str, operators: Mapping[str, list[str]]
 ) -> tuple[dict[str, set[Node]], Costs]:
-    """Bytes that each operator adds to those that the runtime needs anyway, and the sums."""
+    """Sections that each operator adds to those of the runtime, and the sums in bytes."""
     table_object = build.objects[table]
     own_table = {node for node in graph.size if node[0] == table_object}
     edges = {node: graph.edges.pop(node, set()) for node in own_table}
-    wanted = {node: graph.wanted.pop(node, set()) for node in own_table}
+    undefined = {node: graph.undefined.pop(node, set()) for node in own_table}
     runtime = graph.reach(runtime_roots(graph, build)) - own_table
     reached = {name: graph.reach(roots) - runtime for name, roots in operators.items()}
     graph.edges.update(edges)
-    graph.wanted.update(wanted)
+    graph.undefined.update(undefined)
     everything: set[Node] = set().union(*reached.values())
     rows = {node for node in own_table if "eti_use_" not in graph.name[node]}
     return reached, Costs(
@@ -208,35 +212,35 @@ def build_selected(
     *,
     custom: Sequence[CustomSource] = (),
     compare: bool,
-    tell: Callable[[str], None],
+    log: Callable[[str], None],
 ) -> Result:
-    """Compile, measure and link; `folder` then holds sources, a Makefile and what was built.
+    """Compile, measure and link; `folder` then holds sources, a Makefile and the library.
 
-    Figures of a custom file go by its label: all of its operators are one table. `tell` hears what
-    takes long.
+    Figures of a custom file have its label, because all of its operators are one table. `log` is
+    called before the long steps.
     """
     names = selection.loop_names(source_dir() / "kernels" / "micro" / "eltwise" / "eltwise.h")
     types = selection.bits(selection.closure(set().union(*operators.values())))
-    behind = custom[0].symbol if custom else None
+    next_table = custom[0].symbol if custom else None
     started = time.time()
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / TABLE).write_text(selected_table(operators, rows, origin, names, behind))
+    (folder / TABLE).write_text(selected_table(operators, rows, origin, names, next_table))
     build = Build(
         chain, folder, [f"-DET_BUILD_TYPES={types:#x}u", f'-DET_SELECTED_LOOPS="{LOOPS}"']
     )
     roots = _roots(rows, list(operators)) | {source.label: [source.symbol] for source in custom}
-    tell(f"compiling {len(all_sources(chain)) + len(custom) + 1} C files …")
+    log(f"compiling {len(all_sources(chain)) + len(custom) + 1} C files …")
     graph = _compile_selected(build, names, roots, custom)
     reached, costs = measure(graph, build, TABLE, roots)
     objects = {node[0] for node in _needed(graph, build, roots)}
     linked = [n for n in build.objects if build.objects[n] in objects or _is_runtime(n)]
     made = _link(build, linked)
     _copy_sources(build, linked)
-    for name in (TABLE, LOOPS):  # older than the objects, as they are in meaning: make is content
+    for name in (TABLE, LOOPS):  # a time before the objects', so that make rebuilds nothing
         os.utime(folder / name, (started, started))
     users = Counter(node for nodes in reached.values() for node in nodes)
     if compare:
-        tell("compiling them with every operator and type, to compare (not with --no-compare) …")
+        log("compiling them with every operator and type, to compare (not with --no-compare) …")
     return Result(
         own={n: graph.bytes_of(x for x in nodes if users[x] == 1) for n, nodes in reached.items()},
         reached={n: graph.bytes_of(nodes) for n, nodes in reached.items()},
@@ -253,7 +257,7 @@ def _compile_selected(
     roots: Mapping[str, list[str]],
     custom: Sequence[CustomSource],
 ) -> Graph:
-    """All objects: the loops last, since the others' references tell which are left."""
+    """References of all objects. Loops are compiled last: references select the needed ones."""
     sources = all_sources(build.chain)
     header = build.folder / LOOPS
     header.write_text(selection.loops_header(names, set()))
@@ -279,26 +283,26 @@ def selected_table(
     rows: Mapping[str, selection.Row],
     origin: Sequence[str],
     names: Sequence[tuple[str, str]],
-    behind: str | None,
+    next_table: str | None,
 ) -> str:
-    text = selection.table_source(operators, rows, origin, LOOPS, behind)
+    text = selection.table_source(operators, rows, origin, LOOPS, next_table)
     return text + "".join(f"ETI_LOOP({kind}, {name})\n" for kind, name in names)
 
 
 def _used_loops(
     graph: Graph, needed: set[Node], names: Sequence[tuple[str, str]]
 ) -> set[tuple[str, str]]:
-    """Those that needed descriptions refer to, and those that a needed file says it calls."""
+    """Loops that needed descriptions refer to, and loops that a needed file lists as called."""
     objects = {node[0] for node in needed}
     direct = {
         node for node in graph.size if node[0] in objects and "eti_direct_" in graph.name[node]
     }
-    wanted = graph.wanted_by(needed | direct)
-    return {(kind, name) for kind, name in names if f"eti_use_{kind}_{name}" in wanted}
+    undefined = graph.undefined_in(needed | direct)
+    return {(kind, name) for kind, name in names if f"eti_use_{kind}_{name}" in undefined}
 
 
 def full_costs(chain: Toolchain, rows: Mapping[str, selection.Row], folder: Path) -> Costs:
-    """The same for every operator and type."""
+    """Costs of a build with every operator and type."""
     build = Build(chain, folder / "full", [])
     build.compile([*all_sources(chain), "kernels/op_registry.c"], source_dir())
     costs = measure(build.graph(), build, "kernels/op_registry.c", _roots(rows, list(rows)))[1]
@@ -307,7 +311,7 @@ def full_costs(chain: Toolchain, rows: Mapping[str, selection.Row], folder: Path
 
 
 def _link(build: Build, names: Sequence[str]) -> list[Path]:
-    """The library, and et_run where there is an operating system."""
+    """The library, and the command et_run if the target has an operating system."""
     archive = build.folder / LIBRARY
     archive.unlink(missing_ok=True)
     objects = [build.objects[name] for name in names if name != COMMAND_SOURCE]
@@ -325,20 +329,20 @@ def _link(build: Build, names: Sequence[str]) -> list[Path]:
 
 
 def _archiver(chain: Toolchain) -> list[str]:
-    """ar of the same toolchain: arm-none-eabi-gcc has arm-none-eabi-ar."""
+    """The archiver of the same toolchain: arm-none-eabi-gcc has arm-none-eabi-ar."""
     prefix = Path(chain.cc[0]).name.rpartition("gcc")[0]
     named = f"{prefix}ar"
     return [named if shutil.which(named) else "ar"]
 
 
 def _copy_sources(build: Build, names: Sequence[str]) -> None:
-    """Sources that the Makefile compiles, and every header."""
+    """Copy sources that the Makefile compiles, and every header."""
     root, target = source_dir(), build.folder / "src"
     shutil.rmtree(target, ignore_errors=True)
     headers = [str(p.relative_to(root)) for p in sorted(root.rglob("*.h"))]
-    ours = [n for n in names if n != TABLE and n not in build.special]
-    wanted = [n for n in [*ours, *headers] if "/example/" not in n and "/xnnpack/" not in n]
-    for name in wanted:
+    sources = [n for n in names if n != TABLE and n not in build.special]
+    copied = [n for n in [*sources, *headers] if "/example/" not in n and "/xnnpack/" not in n]
+    for name in copied:
         (target / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(root / name, target / name)
     (build.folder / "Makefile").write_text(_makefile(build, names))
@@ -352,7 +356,7 @@ def _makefile(build: Build, names: Sequence[str]) -> str:
         for n in names
         if (flags := build.flags_of(n))
     ]
-    # make reads quotes literally, the shell takes them away again
+    # make copies quotes literally, and the shell removes them
     defines = " ".join(f"'{define}'" for define in build.defines)
     command = (
         ""

@@ -1,7 +1,7 @@
-"""Which rows of the operator table and which element types given programs need, as C text.
+"""Rows of the operator table and element types that given programs need, as C text.
 
-The rows come from kernels/ops.inc.h, so that functions, argument counts and rules are those of the
-full build; their type sets shrink to what the programs use. Knows no compiler.
+The rows are those of kernels/ops.inc.h, so that functions, argument counts and rules equal those of
+the full build. Their type sets are reduced to the types of the programs. Knows no compiler.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from executorch_py.toolchain.needs import Needs
 # ScalarType numbers.
 _U8, _I8, _I16, _I32, _I64, _F16, _F32, _F64 = range(8)
 _C64, _C128, _B8, _BF16 = 9, 10, 11, 15
-# Backends over a library that only csrc's CMake build links.
+# Backends with a library that only the CMake build of csrc links.
 LINKED_APART = frozenset({"XnnpackBackend"})
 _ORDER = (_U8, _I8, _I16, _I32, _I64)
 
@@ -35,7 +35,7 @@ class Row:
     rest: tuple[str, ...]
 
     def text(self, types: int) -> str:
-        """The line with its type sets cut down; 0 in a set means that nothing is asked."""
+        """The line with reduced type sets; an empty set stands for no condition."""
         macro = "ET_OP" if self.prepare is None else "ET_OP_PREPARED"
         functions = [self.run] if self.prepare is None else [self.run, self.prepare]
         sets = [f"({s}) & {types:#x}u" for s in (self.inputs, self.outputs)]
@@ -61,7 +61,7 @@ def read_rows(table: Path) -> dict[str, Row]:
 
 
 def _split(text: str) -> list[str]:
-    """At the commas that no parentheses enclose."""
+    """Parts of a text between commas that are outside of parentheses."""
     parts, depth, start = [], 0, 0
     for i, c in enumerate(text):
         depth += (c == "(") - (c == ")")
@@ -72,15 +72,15 @@ def _split(text: str) -> list[str]:
 
 
 def check_needs(needs: Sequence[Needs], rows: Mapping[str, Row], backends: Iterable[str]) -> None:
-    """Refuse operators and backends that such a build does not have, all at once."""
+    """Raises an error that names all operators and backends that this build does not have."""
     missing = {name: n.path for n in needs for name in n.operators if name not in rows}
     if missing:
         listed = ", ".join(f"{name} ({path})" for name, path in sorted(missing.items()))
         raise OperatorMissing(
             f"no kernel for: {listed}\n"
-            "write it in one C file (executorch_py build-ops --example prints one) and name the "
-            "file here: --ops my_op.c;\nor, when your program links and passes a table of its own "
-            f"(kernels/custom.h says how), the operator: --elsewhere {min(missing)}"
+            "Write it in one C file (executorch_py build-ops --example prints one) and name the "
+            "file with --ops my_op.c.\nOr, if your program links its own table (see "
+            f"kernels/custom.h), name the operator with --elsewhere {min(missing)}"
         )
     usable = set(backends) - LINKED_APART
     absent = {name: n.path for n in needs for name in n.backends if name not in usable}
@@ -93,7 +93,7 @@ def check_needs(needs: Sequence[Needs], rows: Mapping[str, Row], backends: Itera
 
 
 def merged(needs: Sequence[Needs]) -> dict[str, set[int]]:
-    """Operators of all files, sorted as a table is, with the types each meets."""
+    """Operators of all files with their element types, in the order of the table."""
     together: dict[str, set[int]] = {}
     for need in needs:
         for name, types in need.operators.items():
@@ -102,8 +102,10 @@ def merged(needs: Sequence[Needs]) -> dict[str, set[int]]:
 
 
 def closure(types: set[int]) -> set[int]:
-    """The types that kernels may compute in, given those of tensors: common types of two of them,
-    f32 (halves, divisions and most numbers), i64 (sums and numbers) and bool (masks).
+    """Types that kernels may compute in, given the types of tensors.
+
+    They are common types of two types, f32 (half precision, divisions, most scalars), i64 (sums and
+    scalars) and bool (masks).
     """
     closed = {*types, _F32, _B8}
     integers = [t for t in _ORDER if t in closed]
@@ -127,20 +129,20 @@ def table_source(
     rows: Mapping[str, Row],
     origin: Sequence[str],
     loops: str,
-    behind: str | None = None,
+    next_table: str | None = None,
 ) -> str:
-    """The C file with the table, for kernels/op_registry.c; `behind` is a library's symbol."""
+    """The C file with the table, for kernels/op_registry.c; `next_table` is a library's symbol."""
     lines = "\n".join(rows[name].text(bits(types)) for name, types in operators.items())
-    said = "\n".join(f"// {line}" for line in origin)
+    comment = "\n".join(f"// {line}" for line in origin)
     fields = [".ops = ops", ".n_ops = sizeof ops / sizeof ops[0]"] if operators else []
-    if behind is not None:
-        fields.append(f".next = &{behind}.table")
+    if next_table is not None:
+        fields.append(f".next = &{next_table}.table")
     table = f"static const et_op ops[] = {{\n{lines}\n}};\n" if operators else ""
-    custom = "" if behind is None else f"extern const et_op_library {behind};\n"
-    header = "" if behind is None else '#include "kernels/custom.h"\n'
+    custom = "" if next_table is None else f"extern const et_op_library {next_table};\n"
+    header = "" if next_table is None else '#include "kernels/custom.h"\n'
     return f"""\
-// The operators of these programs, and no others; made by executorch_py build-kernels.
-{said}
+// The operators of these programs only; made by executorch_py build-kernels.
+{comment}
 {header}#include "kernels/dtype_sets.h"
 #include "kernels/ops.h"
 #include "runtime/et.h"
@@ -155,14 +157,14 @@ def table_source(
 {table}{custom}
 const et_op_table et_ops_portable = {{{", ".join(fields)}}};
 
-// What {loops} selects by; nothing reads them.
+// Symbols by which {loops} selects loops; no code reads them.
 #define ETI_LOOP(kind, name) extern const char eti_use_##kind##_##name; \\
   const char eti_use_##kind##_##name = 0;
 """
 
 
 def loop_names(header: Path) -> list[tuple[str, str]]:
-    """Entries of the tables per instruction set, as (kind, name), in micro/eltwise/eltwise.h."""
+    """Loops of the tables per instruction set in micro/eltwise/eltwise.h, as (kind, name)."""
     text = header.read_text()
     found = []
     for kind, list_name in (

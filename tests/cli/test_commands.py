@@ -1,4 +1,4 @@
-"""The command line: run, inspect, doctor, on our files and on upstream's."""
+"""The command line: run, inspect, doctor, on files of this project and of upstream."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_run_takes_one_npz_by_name_or_order(program: str, tmp_path: Path) -> Non
         np.testing.assert_array_equal(np.load(out)["output_0"], X * 3)
 
 
-def test_run_makes_up_inputs_and_times_runs(
+def test_run_generates_inputs_and_times_runs(
     program: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["run", program, "--ones", "--method", "whole", "--repeat", "5"]) == 0
@@ -79,10 +79,13 @@ def test_a_reader_that_leaves_early_ends_a_command_quietly(
     ("arguments", "message"),
     [
         (["run", "/absent.pte", "--ones"], "No such file"),
-        (["run", "PROGRAM"], "takes 2 tensor inputs"),
+        (["run", "PROGRAM"], "expected 2 tensor inputs"),
         (["run", "PROGRAM", "--ones", "--method", "absent"], "no method 'absent'"),
-        (["run", "PROGRAM", "--ones", "--repeat", "0"], "needs 1 or more"),
-        (["run", "PROGRAM", "--ones", "--output", "a.txt"], "ends in .npz"),
+        (["run", "PROGRAM", "--ones", "--repeat", "0"], "--repeat: expected 1 or more, got 0"),
+        (
+            ["run", "PROGRAM", "--ones", "--output", "a.txt"],
+            "expected a name that ends in .npz, got 'a.txt'",
+        ),
         (["run", "PROGRAM", "--ones", "--data", "/absent.ptd"], "No such file"),
         (["run", "PROGRAM", "/absent.npy", "/absent.npy"], "No such file"),
         (["inspect", "/absent.pte"], "No such file"),
@@ -112,7 +115,7 @@ def test_inspect_accounts_for_every_byte_of_upstreams_files(
     assert all(s["use"] for s in layout["segments"] if s["nbytes"])
     assert main(["inspect", str(path)]) == 0
     text = capsys.readouterr().out
-    assert "who owns the bytes" in text
+    assert "layout of the file" in text
     for method in facts["methods"]:
         assert f"method {method['signature']}" in text
 
@@ -166,7 +169,7 @@ def test_doctor_names_xnnpack_and_its_kernels_or_how_to_have_it() -> None:
     linked = {"version": "1.2", "instruction_sets": ["avx2", "avx512f"], "own_kernels": []}
     assert doctor.xnnpack_text(linked) == "1.2, kernels for avx2 avx512f"
     linked["own_kernels"] = ["f32_gemm_5x16__fma3"]
-    assert doctor.xnnpack_text(linked).endswith("ours in place of its f32_gemm_5x16__fma3")
+    assert doctor.xnnpack_text(linked).endswith("replaced by tuned kernels: f32_gemm_5x16__fma3")
     said = doctor.xnnpack_text(None)
     for part in ("not in this build", "XnnpackBackend", "C++", "XNNPACK_DIR", "get_xnnpack.py"):
         assert part in said

@@ -1,4 +1,4 @@
-"""Exports models that call operators of mylib, for test_op_library.py: export_custom.py SO… DIR.
+"""Export of models that call operators of mylib, for test_op_library.py: export_custom.py SO… DIR.
 
 A script, run in a process of its own: loaded operators stay for the life of a process. Users define
 only the functional operators; torch gets the rest from the exporter.
@@ -22,7 +22,7 @@ Registered = Callable[..., Any]
 
 
 def custom_op(name: str, mutates_args: tuple[str, ...]) -> Callable[[Registered], Any]:
-    """torch's decorator, with a type."""
+    """The decorator torch.library.custom_op, with a type."""
     return cast(
         Callable[[Registered], Any], torch.library.custom_op(name, mutates_args=mutates_args)
     )

@@ -1,7 +1,7 @@
 """A user's kernel in one C file: built by the documented command, found by the exporter, run.
 
-Every library is loaded in a process of its own, since it stays loaded; the processes that only run
-files need no torch.
+Every library is loaded in a separate process, since it stays loaded. Processes that only run files
+need no torch.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def exported(built: Path) -> str:
-    """Output of exporting; the files are in the same folder."""
+    """Output of the export; the files are in the same folder."""
     libraries = [str(built / "softcap.so"), str(built / "more.so")]
     return python(str(HERE / "export_custom.py"), *libraries, str(built))
 
 
-def test_export_without_the_kernel_tells_how_to_bring_it(exported: str) -> None:
+def test_export_without_the_kernel_names_a_remedy(exported: str) -> None:
     assert "mylib::softcap (node mylib_softcap_default)" in exported
     assert "a kernel of your own for mylib::softcap.out" in exported
     assert re.search(RECIPE, exported)
@@ -65,7 +65,7 @@ def test_the_recipe_names_the_outputs_of_an_operator_that_has_several() -> None:
     assert ".n_args = 4)" in kernel_recipe("mylib::softcap.out", 4)
 
 
-def test_loading_says_which_operators_came(exported: str) -> None:
+def test_loading_returns_the_operators(exported: str) -> None:
     assert "['mylib::softcap.out']" in exported
     assert "['mylib::count', 'mylib::split_sign.out', 'mylib::weigh.out']" in exported
 
@@ -123,7 +123,9 @@ def test_results_state_lists_and_prepared_memory_cross_the_border(
     )
 
 
-def test_a_failing_kernel_speaks_and_the_method_stays_usable(built: Path, exported: str) -> None:
+def test_a_failing_kernel_has_a_message_and_the_method_stays_usable(
+    built: Path, exported: str
+) -> None:
     run_script(
         """
         import sys
@@ -160,7 +162,7 @@ def test_the_command_line_runs_and_lists_operators_of_a_library(built: Path, exp
     )
 
 
-# ---- what is refused
+# ---- errors
 
 _ROW = '{.name = "%s", .run = run, .n_args = 2}'
 _FILE = """
@@ -270,7 +272,7 @@ def test_replacing_a_built_in_operator_needs_consent_and_works(tmp_path: Path) -
     )
 
 
-def test_a_library_built_anew_while_loaded_is_not_taken_for_the_old_one(tmp_path: Path) -> None:
+def test_a_library_rebuilt_while_loaded_is_an_error(tmp_path: Path) -> None:
     source = tmp_path / "op.c"
     source.write_text(_FILE % (_ROW % "a::b", LIBRARY))
     run_script(
@@ -304,7 +306,7 @@ def test_a_file_that_is_no_library_is_refused(tmp_path: Path) -> None:
         executorch_py.load_ops(tmp_path / "absent.so")
 
 
-def test_the_compilers_words_reach_the_user(
+def test_the_compilers_output_is_in_the_error(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     source = tmp_path / "broken.c"

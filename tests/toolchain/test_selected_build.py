@@ -1,6 +1,4 @@
-"""A runtime built for given programs runs them bit for bit like the whole one, is smaller, says
-what each operator costs, and refuses what it was not built for.
-"""
+"""Selective builds: bits of the full build, smaller code, costs of operators, errors for others."""
 
 from __future__ import annotations
 
@@ -37,8 +35,10 @@ F32, F64 = 6, 7
 
 
 class Halves(torch.nn.Module):
-    """Kernels that MobileNetV2 does not need: halves, integers, softmax, gelu, norms, pools,
-    extremes."""
+    """A model of kernels that MobileNetV2 does not need.
+
+    They are half precision, integers, softmax, gelu, norms, pools, maxima and minima.
+    """
 
     def forward(self, x: torch.Tensor, n: torch.Tensor) -> tuple[torch.Tensor, ...]:
         y = torch.nn.functional.gelu(x.half() * 3).float()
@@ -98,7 +98,7 @@ def made(files: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> di
 
 @pytest.fixture(scope="module")
 def made_simd(files: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """With the loops of every instruction set of this machine, and for a file of upstream's."""
+    """A build with the loops of this machine's instruction sets, also for a file of upstream's."""
     programs = [files["mobile"], files["halves"], files["upstream"]]
     return make(tmp_path_factory.mktemp("simd"), programs, "--no-compare")
 
@@ -109,14 +109,14 @@ def run_selected(made: dict[str, Any], program: Path, *arguments: str) -> Any:
 
 
 @pytest.mark.parametrize("name", ["mobile", "halves"])
-def test_the_small_runtime_gives_the_bits_of_the_whole_one(
+def test_the_small_runtime_gives_the_bits_of_the_full_one(
     made: dict[str, Any], files: dict[str, Path], name: str, tmp_path: Path
 ) -> None:
     assert_same_bits(made, files, name, tmp_path)
 
 
 @pytest.mark.parametrize("name", ["mobile", "halves", "upstream"])
-def test_a_small_runtime_with_vectors_gives_the_bits_of_the_whole_one(
+def test_a_small_runtime_with_simd_gives_the_bits_of_the_full_one(
     made_simd: dict[str, Any], files: dict[str, Path], name: str, tmp_path: Path
 ) -> None:
     assert_same_bits(made_simd, files, name, tmp_path)
@@ -158,7 +158,7 @@ def test_each_operator_and_the_whole_are_measured_and_smaller_than_the_full_buil
     assert selected["runtime"] == full["runtime"]
 
 
-def test_each_programs_share_is_told(made: dict[str, Any], files: dict[str, Path]) -> None:
+def test_each_programs_share_is_reported(made: dict[str, Any], files: dict[str, Path]) -> None:
     first, second = made["programs"]
     assert re.fullmatch(rf"{files['mobile']}: \d+ operators; .*f32.*", first)
     assert re.fullmatch(rf"{files['halves']}: \d+ operators, \d+ of them new; .*f16.*", second)
@@ -211,7 +211,7 @@ def test_the_folder_builds_again_by_make_alone(
     assert done.returncode == 0, done.stderr
 
 
-def test_a_program_of_ones_own_links_with_the_library(
+def test_a_users_program_links_with_the_library(
     made: dict[str, Any], files: dict[str, Path], tmp_path: Path
 ) -> None:
     command = ["cc", "-std=c11", f"-I{made['folder'] / 'src'}", "-o", str(tmp_path / "own")]
@@ -223,7 +223,7 @@ def test_a_program_of_ones_own_links_with_the_library(
     assert done.stdout.startswith("output 0: 10 elements, the first is ")
 
 
-# ---- with operators of one's own
+# ---- with custom operators
 
 
 @pytest.fixture(scope="module")
@@ -250,7 +250,7 @@ def with_custom(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", ["softcap", "halve"])
-def test_a_kernel_of_ones_own_is_linked_in_and_runs(
+def test_a_custom_kernel_is_linked_in_and_runs(
     with_custom: dict[str, Any], name: str, tmp_path: Path
 ) -> None:
     x = np.linspace(-3, 3, 6, dtype=np.float32)
@@ -264,7 +264,7 @@ def test_a_kernel_of_ones_own_is_linked_in_and_runs(
     np.testing.assert_allclose(found, wanted + x, rtol=1e-6)
 
 
-def test_each_file_of_ones_own_is_measured_beside_the_operators(
+def test_each_custom_file_is_measured_beside_the_operators(
     with_custom: dict[str, Any],
 ) -> None:
     operators = with_custom["operators"]
@@ -275,7 +275,7 @@ def test_each_file_of_ones_own_is_measured_beside_the_operators(
         assert 0 < figures["own"] <= figures["with_shared"]
 
 
-def test_a_folder_with_files_of_ones_own_builds_again_by_make_alone(
+def test_a_folder_with_custom_files_builds_again_by_make_alone(
     with_custom: dict[str, Any], tmp_path: Path
 ) -> None:
     folder = tmp_path / "moved"
@@ -325,7 +325,7 @@ def test_two_files_with_one_name_or_one_operator_are_refused(tmp_path: Path) -> 
 
 @pytest.fixture
 def no_system(tmp_path: Path) -> Iterator[str]:
-    """A compiler for a machine without operating system; else one that says it is such."""
+    """A compiler for a machine without operating system, or a wrapper that reports one."""
     found = shutil.which("arm-none-eabi-gcc")
     if found is not None:
         yield f"{found} -mcpu=cortex-m4 -mthumb"
@@ -349,10 +349,10 @@ def test_a_build_without_operating_system_is_a_library(
     assert not any("platform" in path.name for path in (out / "src" / "runtime").glob("*.c"))
 
 
-# ---- what is refused, and the parts
+# ---- errors, and the parts
 
 
-def test_an_operator_without_a_kernel_is_refused_with_the_recipe(
+def test_an_operator_without_a_kernel_is_an_error_with_a_remedy(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     program = tmp_path / "mine.pte"
@@ -397,7 +397,7 @@ def test_needs_are_read_from_lists_and_all_methods() -> None:
     assert set(methods.operators) == called
 
 
-def test_types_are_closed_under_what_kernels_compute_in() -> None:
+def test_types_are_closed_under_types_of_computation() -> None:
     f16, i64, b8, i8, i16, u8 = 5, 4, 11, 1, 2, 0
     assert selection.closure({F32}) == {F32, b8}
     assert selection.closure({f16}) == {f16, F32, b8}
@@ -406,7 +406,7 @@ def test_types_are_closed_under_what_kernels_compute_in() -> None:
 
 
 def test_files_that_call_entries_of_the_tables_say_so() -> None:
-    """A selective build leaves out every entry that nobody names."""
+    """A selective build leaves out every table entry that no file names in ETI_USES."""
     names = selection.loop_names(CSRC / "kernels" / "micro" / "eltwise" / "eltwise.h")
     assert ("unary", "exp") in names and ("rows", "row_sum") in names
     silent = []

@@ -1,4 +1,4 @@
-"""One call from a model to a program, described by a recipe; names are upstream's."""
+"""Export by recipe: one call from a model to a program. Names are upstream's."""
 
 from executorch_py.export.export import ExportSession, export
 from executorch_py.export.recipe import (

@@ -1,7 +1,7 @@
-"""An export as a session: the stages of a recipe in order, and what each of them made.
+"""An export session: the stages of a recipe in order, and the result of each stage.
 
-The stages themselves are the exporter's own functions; quantization is quantize.py's. Knows the
-order of stages and what each of them needs, nothing of programs.
+The stages call the exporter's functions; quantization is in quantize.py. This file knows the order
+of stages and the arguments of each.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _EDGE = (
     StageType.EDGE_PROGRAM_MANAGER_TRANSFORM,
     StageType.TO_BACKEND,
 )
-# The stages that may come right before each; None stands for the start.
-_BEFORE: dict[StageType, tuple[StageType | None, ...]] = {
+# Stages that may directly precede each stage; None is the start.
+_PREDECESSORS: dict[StageType, tuple[StageType | None, ...]] = {
     StageType.SOURCE_TRANSFORM: (None,),
     StageType.QUANTIZE: (None, StageType.SOURCE_TRANSFORM),
     StageType.TORCH_EXPORT: (None, *_MODEL),
@@ -71,10 +71,10 @@ class ExportSession:
         self._lowering = self._recipe.lowering_recipe or LoweringRecipe()
         self._constant_methods = constant_methods
         self._record = generate_etrecord
-        self._stages = self._recipe.pipeline_stages or self._usual_stages()
-        self._made: dict[StageType, Any] = {}
+        self._stages = self._recipe.pipeline_stages or self._default_stages()
+        self._results: dict[StageType, Any] = {}
 
-    def _usual_stages(self) -> list[StageType]:
+    def _default_stages(self) -> list[StageType]:
         kinds = {type(m) for m in self._models.values()}
         stages: list[StageType] = []
         if not any(issubclass(kind, (fx.GraphModule, ExportedProgram)) for kind in kinds):
@@ -86,24 +86,24 @@ class ExportSession:
             stages.append(StageType.EDGE_PROGRAM_MANAGER_TRANSFORM)
         return [*stages, StageType.TO_EXECUTORCH]
 
-    # ---- running it
+    # ---- running the stages
 
     def export(self) -> None:
         """Run all stages from the start."""
-        before: StageType | None = None
+        previous: StageType | None = None
         for stage in self._stages:
-            if before not in _BEFORE[stage]:
-                needed = [s.value if s else "the start" for s in _BEFORE[stage]]
-                found = before.value if before else "the start"
+            if previous not in _PREDECESSORS[stage]:
+                allowed = [s.value if s else "the start" for s in _PREDECESSORS[stage]]
+                found = previous.value if previous else "the start"
                 raise ValueError(
-                    f"stage {stage.value} follows {found}; it can follow {', '.join(needed)}: "
-                    "change pipeline_stages of the recipe"
+                    f"stage {stage.value}: expected it after {' or '.join(allowed)}, got it after "
+                    f"{found}: change pipeline_stages of the recipe"
                 )
-            before = stage
-        self._made.clear()
+            previous = stage
+        self._results.clear()
         data: Any = self._models
         for stage in self._stages:
-            data = self._made[stage] = self._run(stage, data)
+            data = self._results[stage] = self._run(stage, data)
 
     def _run(self, stage: StageType, data: Any) -> Any:
         steps: dict[StageType, Callable[[Any], Any]] = {
@@ -122,13 +122,13 @@ class ExportSession:
         samples = self._example_inputs.get(method)
         if not samples:
             raise ValueError(
-                f"method {method!r} has no example_inputs: give a list of tuples, of which the "
-                "first is exported with and all are calibrated with, or a dict of them by method"
+                f"method {method!r} has no example_inputs: pass a list of tuples (the first is for "
+                "the export, all are for calibration), or a dict of such lists by method"
             )
         if not isinstance(samples, list) or not isinstance(samples[0], tuple):
             raise TypeError(
-                f"example_inputs of method {method!r} are a {type(samples).__name__}, expected a "
-                "list of tuples: [(x, y)]"
+                f"example_inputs of method {method!r}: expected a list of tuples such as "
+                f"[(x, y)], got a {type(samples).__name__}"
             )
         return samples
 
@@ -192,26 +192,26 @@ class ExportSession:
     def _to_executorch(self, manager: EdgeProgramManager) -> ExecutorchProgramManager:
         return manager.to_executorch(self._recipe.executorch_backend_config)
 
-    # ---- what came of it
+    # ---- results
 
     def _result(self, *stages: StageType) -> Any:
         for stage in stages:
-            if stage in self._made:
-                return self._made[stage]
+            if stage in self._results:
+                return self._results[stage]
         raise RuntimeError(
-            f"no stage {' or '.join(s.value for s in stages)} has run; it ran "
-            f"{[s.value for s in self._made]}: call export(), or add the stage to the recipe"
+            f"expected the result of stage {' or '.join(s.value for s in stages)}, got results of "
+            f"{[s.value for s in self._results]}: call export(), or add the stage to the recipe"
         )
 
     def get_stage_artifacts(self) -> dict[StageType, Any]:
         """Results of the stages."""
-        return self._made
+        return self._results
 
     def get_exported_program(self, method_name: str = "forward") -> ExportedProgram:
-        """The program that torch.export made of a method."""
+        """The exported program of a method."""
         programs: dict[str, ExportedProgram] = self._result(StageType.TORCH_EXPORT)
         if method_name not in programs:
-            raise KeyError(f"no method {method_name!r}; there are: {sorted(programs)}")
+            raise KeyError(f"no method {method_name!r}; expected one of {sorted(programs)}")
         return programs[method_name]
 
     def get_edge_program_manager(self) -> EdgeProgramManager:
@@ -237,7 +237,7 @@ class ExportSession:
         return self.get_executorch_program_manager().get_etrecord()
 
     def save_to_pte(self, output_name: str) -> None:
-        """Write the program to a file; `.pte` is added where missing."""
+        """Write the program to a file; `.pte` is appended if missing."""
         name = output_name if output_name.endswith(".pte") else f"{output_name}.pte"
         self.get_executorch_program_manager().save(name)
 
@@ -249,7 +249,7 @@ class ExportSession:
     def run_method(
         self, method_name: str = "forward", example_inputs: tuple[Any, ...] | None = None
     ) -> Any:
-        """Run the finished program, on the example inputs unless others are given."""
+        """Run the finished program, by default on the example inputs."""
         from executorch_py.runtime import Runtime
 
         inputs = self.get_example_input(method_name) if example_inputs is None else example_inputs
@@ -257,7 +257,7 @@ class ExportSession:
         return program.load_method(method_name).execute(inputs)
 
     def print_delegation_info(self) -> None:
-        """Print, per method, what delegates took over."""
+        """Print the delegated operators of each method."""
         manager = self.get_edge_program_manager()
         for name in sorted(manager.methods):
             print(f"method {name}:")

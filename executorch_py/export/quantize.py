@@ -1,4 +1,4 @@
-"""Quantization as a recipe asks for it: of an eager model, and of its graph. torchao does it."""
+"""Quantization by a recipe, with torchao: of an eager model, and of its graph."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def transform_source(model: nn.Module, recipe: QuantizationRecipe, in_place: boo
 
     configs = recipe.ao_quantization_configs or []
     if len(configs) > 1:
-        raise ValueError(f"{len(configs)} ao_quantization_configs given; one can be applied")
+        raise ValueError(f"ao_quantization_configs: expected at most one, got {len(configs)}")
     if not configs:
         return model
     model = model if in_place else copy.deepcopy(model)
@@ -44,8 +44,8 @@ def quantize_graph(
     if recipe.is_qat:
         _train(prepared, recipe)
     else:
-        own = recipe.calibration_inputs_fn
-        for sample in samples if own is None else own():
+        calibration = recipe.calibration_inputs_fn
+        for sample in samples if calibration is None else calibration():
             prepared(*sample)
     converted = convert_pt2e(_apply(prepared, recipe.pre_convert_passes))
     return _apply(converted, recipe.post_convert_passes)
@@ -57,9 +57,9 @@ def _one_quantizer(quantizers: Sequence[Any]) -> Any:
     return quantizers[0] if len(quantizers) == 1 else ComposableQuantizer(list(quantizers))
 
 
-def _captured(model: nn.Module, inputs: tuple[Any, ...], any_batch: bool) -> Any:
+def _captured(model: nn.Module, inputs: tuple[Any, ...], dynamic_batch: bool) -> Any:
     shapes = None
-    if any_batch:
+    if dynamic_batch:
         batch = Dim("batch", min=1)
         shapes = tuple({0: batch} if isinstance(t, torch.Tensor) else None for t in inputs)
     return torch.export.export(model, inputs, dynamic_shapes=shapes, strict=True).module()
@@ -69,7 +69,10 @@ def _train(prepared: Any, recipe: QuantizationRecipe) -> None:
     from executorch_py.quantizer import move_exported_model_to_eval, move_exported_model_to_train
 
     if recipe.train_fn is None:
-        raise ValueError("is_qat=True needs train_fn, a function that trains the prepared graph")
+        raise ValueError(
+            "expected train_fn with is_qat=True, got None: pass a function that trains the "
+            "prepared graph"
+        )
     move_exported_model_to_train(prepared)
     recipe.train_fn(prepared)
     move_exported_model_to_eval(prepared)

@@ -1,4 +1,4 @@
-"""Recipes of exports as dataclasses with upstream's fields. Nothing here does anything."""
+"""Recipes of exports: dataclasses with upstream's fields and no logic."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ GraphPass: TypeAlias = Callable[[fx.GraphModule], fx.GraphModule]
 
 
 class _AbstractEnumMeta(EnumMeta, ABCMeta):
-    """Lets enumerations have abstract methods."""
+    """Metaclass of enumerations with abstract methods."""
 
 
 class RecipeType(Enum, metaclass=_AbstractEnumMeta):
@@ -32,11 +32,11 @@ class RecipeType(Enum, metaclass=_AbstractEnumMeta):
     @classmethod
     @abstractmethod
     def get_backend_name(cls) -> str:
-        """The backend whose recipes these are."""
+        """Name of the recipes' backend."""
 
 
 class Mode(str, Enum):
-    """Upstream's kinds of export; both are checked alike here."""
+    """Upstream's modes of export; both have the same checks here."""
 
     DEBUG = "debug"
     RELEASE = "release"
@@ -44,7 +44,7 @@ class Mode(str, Enum):
 
 @dataclass
 class AOQuantizationConfig:
-    """A torchao configuration for `quantize_`, and the modules it is for."""
+    """A torchao configuration for `quantize_`, and a filter of modules."""
 
     ao_base_config: Any
     filter_fn: Callable[[nn.Module, str], bool] | None = None
@@ -85,7 +85,7 @@ class LoweringRecipe:
 
 @dataclass
 class ExportRecipe:
-    """All settings of one export; what is left out is left to the defaults of each stage."""
+    """All settings of one export. Stages have defaults for settings that are None."""
 
     name: str | None = None
     quantization_recipe: QuantizationRecipe | None = None
@@ -101,12 +101,12 @@ class ExportRecipe:
 
     @classmethod
     def get_recipe(cls, recipe: RecipeType, **kwargs: Any) -> ExportRecipe:
-        """The recipe of that name, from the backend whose name it is."""
+        """The recipe of this type, from its backend."""
         if not isinstance(recipe, RecipeType):
-            raise ValueError(f"recipe is {recipe!r}, expected a member of a RecipeType")
+            raise ValueError(f"recipe: expected a member of a RecipeType, got {recipe!r}")
         backend = recipe.get_backend_name()
         made = cls._registry.create_recipe(recipe, backend, **kwargs)
         if made is None:
             known = [kind.value for kind in cls._registry.get_supported_recipes(backend)]
-            raise ValueError(f"'{backend}' has no recipe '{recipe.value}'; it has {known}")
+            raise ValueError(f"'{backend}' has no recipe '{recipe.value}'; expected one of {known}")
         return made

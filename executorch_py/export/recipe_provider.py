@@ -19,11 +19,11 @@ class BackendRecipeProvider(ABC):
 
     @abstractmethod
     def get_supported_recipes(self) -> Sequence[RecipeType]:
-        """The types that create_recipe knows."""
+        """The recipe types that create_recipe supports."""
 
     @abstractmethod
     def create_recipe(self, recipe_type: RecipeType, **kwargs: Any) -> ExportRecipe | None:
-        """A recipe, None for a type that is not supported."""
+        """A recipe; None for a type that is not supported."""
 
     def supports_recipe(self, recipe_type: RecipeType) -> bool:
         return recipe_type in self.get_supported_recipes()

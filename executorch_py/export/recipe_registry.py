@@ -1,4 +1,4 @@
-"""The recipes of backends by name. A backend is known once its package of recipes is imported."""
+"""Registry of backends' recipes. Importing a package of recipes registers its backend."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from executorch_py.export.recipe_provider import BackendRecipeProvider
 
 
 class RecipeRegistry:
-    """Providers by the names of their backends."""
+    """Recipe providers by the names of their backends."""
 
     def __init__(self) -> None:
         self._providers: dict[str, BackendRecipeProvider] = {}
 
     def register_backend_recipe_provider(self, provider: BackendRecipeProvider) -> None:
-        """Make a provider known; a later one of the same name takes its place."""
+        """Register a provider; it replaces an earlier one of the same name."""
         self._providers[provider.backend_name] = provider
 
     def _provider(self, backend: str) -> BackendRecipeProvider:
         if backend not in self._providers:
             raise ValueError(
-                f"no backend '{backend}'; known are {sorted(self._providers)}: import the "
+                f"no backend '{backend}'; expected one of {sorted(self._providers)}: import the "
                 "package of its recipes"
             )
         return self._providers[backend]
@@ -30,15 +30,15 @@ class RecipeRegistry:
     def create_recipe(
         self, recipe_type: RecipeType, backend: str, **kwargs: Any
     ) -> ExportRecipe | None:
-        """A recipe of that backend, None for a type that it does not support."""
+        """A recipe of the backend; None for a type that it does not support."""
         return self._provider(backend).create_recipe(recipe_type, **kwargs)
 
     def get_supported_recipes(self, backend: str) -> Sequence[RecipeType]:
-        """The types that the backend knows."""
+        """The recipe types that the backend supports."""
         return self._provider(backend).get_supported_recipes()
 
     def list_backends(self) -> Sequence[str]:
-        """The names of the known backends."""
+        """The names of the registered backends."""
         return list(self._providers)
 
 

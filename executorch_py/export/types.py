@@ -4,7 +4,7 @@ from enum import Enum
 
 
 class StageType(str, Enum):
-    """A stage; its value is what recipes and messages call it."""
+    """A stage of an export; its value is its name in recipes and messages."""
 
     SOURCE_TRANSFORM = "source_transform"
     QUANTIZE = "quantize"

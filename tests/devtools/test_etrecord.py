@@ -1,4 +1,4 @@
-"""Records of an export: made on the way or afterwards, saved, and read again."""
+"""ETRecords: made during an export or from its stages, saved, and read again."""
 
 from __future__ import annotations
 

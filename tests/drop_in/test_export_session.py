@@ -1,4 +1,4 @@
-"""Exports described by recipes: the usual stages, quantized, stage by stage, and mistakes."""
+"""Exports by recipes: default stages, quantization, chosen stages, and mistakes."""
 
 from __future__ import annotations
 
@@ -103,17 +103,21 @@ def test_stages_may_be_chosen(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_mistakes_are_named() -> None:
-    with pytest.raises(ValueError, match="'forward' has no example_inputs: give a list of tuples"):
+    with pytest.raises(ValueError, match="'forward' has no example_inputs: pass a list of tuples"):
         export(net())
-    with pytest.raises(TypeError, match=r"are a tuple, expected a list of tuples: \[\(x, y\)\]"):
+    with pytest.raises(TypeError, match=r"expected a list of tuples .* \[\(x, y\)\], got a tuple"):
         export(net(), (X,))
     wrong = ExportRecipe(pipeline_stages=[StageType.TO_EXECUTORCH])
-    with pytest.raises(ValueError, match="to_executorch follows the start; it can follow to_edge_"):
+    with pytest.raises(
+        ValueError, match=r"to_executorch: expected it after to_edge_.*after the start"
+    ):
         export(net(), [(X,)], wrong)
     session = ExportSession(net(), [(X,)])
-    with pytest.raises(RuntimeError, match=r"no stage to_executorch has run.*call export\(\)"):
+    with pytest.raises(
+        RuntimeError, match=r"expected the result of stage to_exec.*call export\(\)"
+    ):
         session.get_pte_buffer()
     quantizer = XNNPACKQuantizer().set_global(get_symmetric_quantization_config(is_qat=True))
     qat = QuantizationRecipe(quantizers=[quantizer], is_qat=True)
-    with pytest.raises(ValueError, match="is_qat=True needs train_fn"):
+    with pytest.raises(ValueError, match="expected train_fn with is_qat=True"):
         export(net(), [(X,)], ExportRecipe(quantization_recipe=qat))

@@ -1,4 +1,4 @@
-"""Scripts that users of upstream's XNNPACK backend have: they run here with the imports renamed."""
+"""Scripts for upstream's XNNPACK backend run here with the imports renamed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ X = torch.linspace(-1, 1, 24).reshape(3, 8)
 
 
 class Net(nn.Module):
-    """Two layers around an operator that XNNPACK has not."""
+    """Two layers around an operator that XNNPACK does not support."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -111,7 +111,7 @@ def test_a_quantized_model_behind_two_partitioners() -> None:
         torch.testing.assert_close(runs(program, rows)[0], model(rows), rtol=0, atol=0.03)
 
 
-def test_what_was_delegated_is_told(
+def test_delegated_operators_are_reported(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from executorch_py.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
@@ -152,7 +152,7 @@ def test_what_was_delegated_is_told(
         assert record.edge_dialect_program is not None
 
 
-def test_a_recipe_names_all_of_it() -> None:
+def test_a_recipe_has_all_settings_of_an_export() -> None:
     from executorch_py.backends.xnnpack.recipes import XNNPackRecipeType
     from executorch_py.export import ExportRecipe
     from executorch_py.export import export as export_by_recipe
@@ -184,5 +184,5 @@ def test_recipes_are_found_by_their_backend() -> None:
         def get_backend_name(cls) -> str:
             return "nobody"
 
-    with pytest.raises(ValueError, match="no backend 'nobody'; known are"):
+    with pytest.raises(ValueError, match="no backend 'nobody'; expected one of"):
         ExportRecipe.get_recipe(Other.ONE)

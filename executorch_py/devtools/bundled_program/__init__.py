@@ -1,1 +1,1 @@
-"""Programs with test cases inside (.bpte): inputs, and the outputs that they should give."""
+"""Bundled programs (.bpte): a program with test cases of inputs and expected outputs."""

@@ -1,6 +1,6 @@
-"""Test cases of methods: what goes in, and what should come out.
+"""Test cases of methods: inputs and expected outputs.
 
-Checks each value by itself; whether cases fit a program is checked when they are bundled with it.
+The types of single values are checked here. BundledProgram checks cases against a program.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ DataContainer: TypeAlias = list[Any] | tuple[Any, ...] | dict[Any, Any]
 
 
 class BundleError(AssertionError, ValueError):
-    """Test cases that do not fit the program they are bundled with, or the file format."""
+    """Test cases that do not fit their program, or the file format."""
 
 
 class MethodTestCase:
-    """One run of a method: its inputs, and the outputs to expect where those are to be checked."""
+    """One run of a method: its inputs, and the expected outputs if those are checked."""
 
     def __init__(
         self, inputs: MethodInputType, expected_outputs: MethodOutputType | None = None
@@ -34,13 +34,13 @@ class MethodTestCase:
         )
 
 
-def _flat(what: str, values: Any) -> list[Any]:
+def _flat(name: str, values: Any) -> list[Any]:
     leaves: list[Any] = tree_flatten(values)[0]
     for i, value in enumerate(leaves):
         if not isinstance(value, (torch.Tensor, int, bool, float)):
             raise BundleError(
-                f"{what} {i} of a test case is a {type(value).__name__}; a bundled program holds "
-                "tensors, ints, bools and floats only, so leave the method out of the bundle"
+                f"{name} {i} of a test case: expected a tensor, int, bool or float, got a "
+                f"{type(value).__name__}; leave this method out of the bundle"
             )
     return leaves
 

@@ -1,7 +1,7 @@
-"""A program and its test cases, checked against each other, on their way into one file.
+"""BundledProgram: a program and its test cases, checked against each other.
 
-Relies on the tables of the program for the checks; a program given as a file is read for them.
-Bytes are written by serialize, runs are compared by extension/pybindings.
+The checks read the program's tables, from the manager or from the .pte file. serialize writes the
+bytes, and extension/pybindings compares runs.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from executorch_py.exir.program.executorch import ExecutorchProgramManager
 from executorch_py.exir.serialize.cord import StoredTensor
 from executorch_py.exir.serialize.pte import deserialize_pte_binary
 
-# Kinds of values that a bundle can hold, by the program's kind of value. A bool is an int to
-# isinstance: exact.
+# Python types of scalars that a bundle can hold, by the program's kind of value. They are compared
+# exactly, since a bool is an int to isinstance.
 _PYTHON_TYPES = {schema.Int: int, schema.Bool: bool, schema.Double: float}
 
 
@@ -43,7 +43,7 @@ class BundledProgram:
         if (executorch_program is None) == (pte_file_path is None):
             given = "neither" if executorch_program is None else "both"
             raise RuntimeError(
-                f"{given} of executorch_program and pte_file_path given: a bundle needs one of them"
+                f"expected one of executorch_program and pte_file_path, got {given} of them"
             )
         self.executorch_program: ExecutorchProgramManager | None = executorch_program
         self.method_test_suites = sorted(method_test_suites, key=lambda suite: suite.method_name)
@@ -52,7 +52,7 @@ class BundledProgram:
         self._check(self._program())
 
     def serialize_to_schema(self) -> tables.BundledProgram:
-        """The tables of the file, made once."""
+        """The tables of the file, built once."""
         if self._tables is None:
             suites = [
                 tables.BundledMethodTestSuite(
@@ -81,8 +81,8 @@ class BundledProgram:
             plan = plans.get(suite.method_name)
             if plan is None:
                 raise BundleError(
-                    f"a test suite is for method {suite.method_name!r}, which the program does "
-                    f"not have; its methods: {sorted(plans)}"
+                    f"test suite of method {suite.method_name!r}: expected one of the program's "
+                    f"methods {sorted(plans)}"
                 )
             for i, case in enumerate(suite.test_cases):
                 _check_case(f"method {plan.name!r}, test case {i}", plan, case)
@@ -90,45 +90,45 @@ class BundledProgram:
 
 def _check_case(where: str, plan: schema.ExecutionPlan, case: MethodTestCase) -> None:
     if len(case.inputs) != len(plan.inputs):
-        raise BundleError(
-            f"{where}: {len(case.inputs)} inputs, the method takes {len(plan.inputs)}"
-        )
+        raise BundleError(f"{where}: expected {len(plan.inputs)} inputs, got {len(case.inputs)}")
     for i, value in enumerate(case.inputs):
         _check_value(f"{where}, input {i}", plan.values[plan.inputs[i]].val, value)
     if not case.expected_outputs:
         return
     if len(case.expected_outputs) > len(plan.outputs):
         raise BundleError(
-            f"{where}: {len(case.expected_outputs)} expected outputs, "
-            f"the method returns {len(plan.outputs)}"
+            f"{where}: expected at most {len(plan.outputs)} outputs, "
+            f"got {len(case.expected_outputs)}"
         )
     for i, value in enumerate(case.expected_outputs):
-        needed = plan.values[plan.outputs[i]].val
-        if not isinstance(needed, schema.Tensor):
+        planned = plan.values[plan.outputs[i]].val
+        if not isinstance(planned, schema.Tensor):
             raise BundleError(
-                f"{where}, output {i}: the method returns a {type(needed).__name__}; a bundle "
-                "compares tensors only, so give no expected outputs"
+                f"{where}, output {i}: expected a method that returns a tensor, got one that "
+                f"returns a {type(planned).__name__}: leave the expected outputs out"
             )
-        _check_value(f"{where}, expected output {i}", needed, value)
+        _check_value(f"{where}, expected output {i}", planned, value)
 
 
-def _check_value(where: str, needed: Any, value: Any) -> None:
-    if isinstance(needed, schema.Tensor):
+def _check_value(where: str, planned: Any, value: Any) -> None:
+    if isinstance(planned, schema.Tensor):
         if not isinstance(value, torch.Tensor):
-            raise BundleError(f"{where}: {type(value).__name__} {value!r}, the method has a tensor")
-        number = int(needed.scalar_type)
+            raise BundleError(f"{where}: expected a tensor, got {type(value).__name__} {value!r}")
+        number = int(planned.scalar_type)
         if scalar_type_number(value.dtype) != number:
             name = schema.ScalarType(number).name
-            raise BundleError(f"{where}: dtype {value.dtype}, the method has {name}")
+            raise BundleError(f"{where}: expected dtype {name}, got {value.dtype}")
         return
-    kind = _PYTHON_TYPES.get(type(needed))
+    kind = _PYTHON_TYPES.get(type(planned))
     if kind is None:
         raise BundleError(
-            f"{where}: the method has a {type(needed).__name__}, which a bundle cannot hold; "
-            "it holds tensors, ints, bools and floats"
+            f"{where}: expected a method with a tensor, int, bool or float here, got one with a "
+            f"{type(planned).__name__}"
         )
     if type(value) is not kind:
-        raise BundleError(f"{where}: {type(value).__name__}, the method has a {kind.__name__}")
+        raise BundleError(
+            f"{where}: expected a value of type {kind.__name__}, got {type(value).__name__}"
+        )
 
 
 def _case_tables(case: MethodTestCase) -> tables.BundledMethodTestCase:
@@ -149,7 +149,7 @@ def _value_table(value: Any) -> tables.Value:
 
 
 def _tensor_table(tensor: torch.Tensor) -> tables.Tensor:
-    """The tensor without gaps, rows first, as the runtime's test harness wants it."""
+    """The contiguous tensor, as the runtime's test harness requires it."""
     dense = tensor.detach().contiguous()
     return tables.Tensor(
         scalar_type=schema.ScalarType(scalar_type_number(dense.dtype)),

@@ -1,6 +1,6 @@
-"""Runs a test case of a bundle and compares its outputs with those in the file.
+"""Verification of a bundle's test case: its outputs against the expected outputs in the file.
 
-How a method is run is the caller's: a function from inputs to outputs.
+The caller passes a function that runs the method, from inputs to outputs.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from executorch_py.exir.ir.scalar_type import dtype_of_number
 
 
 class OutputMismatch(RuntimeError):
-    """A method's outputs are not those that its bundle expects."""
+    """An output of a method differs from the expected output of its bundle."""
 
 
 def find_case(
     bundle: tables.BundledProgram, method_name: str, index: int
 ) -> tables.BundledMethodTestCase:
-    """A test case of a method; LookupError says what there is."""
+    """A test case of a method; LookupError names the methods and numbers of cases."""
     suites = {suite.method_name: suite for suite in bundle.method_test_suites}
     if method_name not in suites:
         raise KeyError(f"the bundle has no test cases for {method_name!r}; it has {sorted(suites)}")
@@ -32,7 +32,7 @@ def find_case(
 
 
 def python_value(value: tables.Value) -> Any:
-    """The array or scalar that a method takes or gives for a value of the file."""
+    """The tensor or Python scalar of a value in the file."""
     held = value.val
     if isinstance(held, tables.Int):
         return held.int_val
@@ -54,7 +54,7 @@ def verify_case(
     rtol: float,
     atol: float,
 ) -> list[Any]:
-    """Run the case; its outputs, or OutputMismatch with the figures of the first that is off."""
+    """Run the case; returns its outputs, or raises OutputMismatch for the first that differs."""
     outputs = list(run([python_value(value) for value in case.inputs]))
     for i, expected in enumerate(map(python_value, case.expected_outputs)):
         try:
@@ -63,6 +63,6 @@ def verify_case(
             )
         except AssertionError as error:
             raise OutputMismatch(
-                f"{where}, output {i} is not what the bundle expects: {error}"
+                f"{where}, output {i} differs from the bundle's expected output: {error}"
             ) from None
     return outputs

@@ -1,4 +1,4 @@
-"""ETRecord: what an export knew, kept for tools that read runs of the program."""
+"""ETRecord: an export's programs and debug data, for tools that read runs of the program."""
 
 from executorch_py.devtools.etrecord._etrecord import (
     ETRecord,

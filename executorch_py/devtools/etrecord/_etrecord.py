@@ -1,8 +1,8 @@
 """The record of an export: its programs, its debug handles, and test data, in one zip file.
 
 Programs are stored as archives of exir.save (`<name>.pt2`), so that delegates and edge operators
-come back; the maps are JSON, tensors are torch.save's. Members bear upstream's names, but its own
-records hold programs in another form and are refused with that reason.
+are restored. The maps are JSON, tensors are torch.save's. Members have upstream's names, but
+upstream's records hold programs in another format, so reading one is an error.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _ARCHIVE = ".pt2"
 
 
 class ETRecordReservedFileNames(str, Enum):
-    """Members of the file that extra programs may not be named after."""
+    """Names of the file's members, which names of extra programs must not contain."""
 
     ETRECORD_IDENTIFIER = "ETRECORD_V0"
     EXPORTED_PROGRAM = "exported_program"
@@ -48,8 +48,7 @@ _Names = ETRecordReservedFileNames
 
 
 class ETRecord:
-    """The record of an export, collected by `generate_etrecord=True` or put together by the
-    caller."""
+    """The record of an export, collected by `generate_etrecord=True` or built by the caller."""
 
     def __init__(
         self,
@@ -74,19 +73,19 @@ class ETRecord:
         self._representative_inputs = _representative_inputs
 
     def copy(self) -> ETRecord:
-        """The record without what belongs to one finished program."""
-        made = copy.copy(self)
-        made._debug_handle_map = made._delegate_map = None
-        made._instruction_id_to_num_outs_map = None
-        made._reference_outputs = made._representative_inputs = None
-        return made
+        """The record without the data of a finished program."""
+        new = copy.copy(self)
+        new._debug_handle_map = new._delegate_map = None
+        new._instruction_id_to_num_outs_map = None
+        new._reference_outputs = new._representative_inputs = None
+        return new
 
-    # ---- filling it
+    # ---- adding data
 
     def add_exported_program(self, exported_program: Programs | None) -> None:
-        """Record the program of torch.export; of several methods, `forward`."""
+        """Record the program of torch.export, or that of `forward` if there are several methods."""
         if self.exported_program is not None or self.export_graph_id is not None:
-            raise RuntimeError(_twice("an exported program"))
+            raise RuntimeError(_already_recorded("an exported program"))
         if isinstance(exported_program, dict):
             exported_program = exported_program.get("forward")
         if exported_program is not None:
@@ -94,9 +93,9 @@ class ETRecord:
             self.export_graph_id = id(exported_program.graph)
 
     def add_edge_dialect_program(self, edge_dialect_program: EdgeProgramManager) -> None:
-        """Record the edge programs as they are now."""
+        """Record the edge programs in their present state."""
         if self.edge_dialect_program is not None:
-            raise RuntimeError(_twice("an edge program"))
+            raise RuntimeError(_already_recorded("an edge program"))
         programs = _edge_programs(edge_dialect_program)
         alone = len(programs) == 1
         self.edge_dialect_program = next(iter(programs.values())) if alone else programs
@@ -106,7 +105,7 @@ class ETRecord:
     ) -> None:
         """Record the debug maps of a finished program, and the test data of a bundled one."""
         if self._debug_handle_map is not None:
-            raise RuntimeError(_twice("a finished program"))
+            raise RuntimeError(_already_recorded("a finished program"))
         program: Any = executorch_program
         if isinstance(executorch_program, BundledProgram):
             self.update_reference_outputs(executorch_program)
@@ -114,8 +113,8 @@ class ETRecord:
             program = executorch_program.executorch_program
             if program is None:
                 raise RuntimeError(
-                    "the bundle was made from a .pte file, which has no debug maps; bundle the "
-                    "ExecutorchProgramManager instead"
+                    "expected a bundle of an ExecutorchProgramManager, got one of a .pte file, "
+                    "which has no debug maps: bundle the manager instead"
                 )
         self._debug_handle_map = program.debug_handle_map
         self._delegate_map = program.delegate_map
@@ -124,7 +123,7 @@ class ETRecord:
     def add_extra_export_modules(
         self, extra_recorded_export_modules: Mapping[str, ExportedProgram | EdgeProgramManager]
     ) -> None:
-        """Record further programs under names of the caller's."""
+        """Record further programs under names that the caller chooses."""
         self.graph_map = self.graph_map or {}
         for name, module in extra_recorded_export_modules.items():
             reserved = [member.value for member in _Names if member.value in name]
@@ -140,20 +139,20 @@ class ETRecord:
     def update_representative_inputs(
         self, representative_inputs: Sequence[Any] | BundledProgram
     ) -> None:
-        """Record inputs to try, or take those of a bundle's first case of `forward`."""
+        """Record example inputs, or those of a bundle's first test case of `forward`."""
         if not isinstance(representative_inputs, BundledProgram):
             self._representative_inputs = list(representative_inputs)
             return
         for suite in representative_inputs.method_test_suites:
             if suite.method_name == "forward":
                 if not suite.test_cases:
-                    raise ValueError("the bundle has a suite for 'forward' without test cases")
+                    raise ValueError("expected test cases in the bundle's suite 'forward', got 0")
                 self._representative_inputs = suite.test_cases[0].inputs
 
     def update_reference_outputs(
         self, reference_outputs: Mapping[str, Any] | Sequence[Any] | BundledProgram
     ) -> None:
-        """Record outputs to compare with: by method, of `forward`, or those of a bundle."""
+        """Record reference outputs: by method, of `forward`, or those of a bundle."""
         if isinstance(reference_outputs, BundledProgram):
             self._reference_outputs = {
                 suite.method_name: [_expected(suite.method_name, c) for c in suite.test_cases]
@@ -164,15 +163,15 @@ class ETRecord:
         else:
             self._reference_outputs = {"forward": list(reference_outputs)}
 
-    # ---- its file
+    # ---- saving
 
     def save(self, path: File) -> None:
-        """Write the record; it needs at least the edge program and the finished program."""
+        """Write the record, which must have an edge program and a finished program."""
         if not (self.edge_dialect_program and self._debug_handle_map):
             missing = "finished program" if self.edge_dialect_program else "edge program"
             raise RuntimeError(
-                f"the record has no {missing}: add it, or take the record from get_etrecord() of "
-                "what to_executorch() returns"
+                f"the record has no {missing}: add it, or use the record that get_etrecord() "
+                "returns after to_executorch()"
             )
         edge = self.edge_dialect_program
         edge_programs = edge if isinstance(edge, dict) else {"forward": edge}
@@ -209,14 +208,14 @@ class ETRecord:
         }
 
 
-def _twice(what: str) -> str:
-    return f"the record has {what} already; make a new ETRecord for another one"
+def _already_recorded(part: str) -> str:
+    return f"the record has {part} already; make a new ETRecord for another one"
 
 
 def _edge_programs(manager: Any) -> dict[str, ExportedProgram]:
     if not isinstance(manager, EdgeProgramManager):
         raise RuntimeError(
-            f"a record takes an ExportedProgram or an EdgeProgramManager, not "
+            "ETRecord: expected an ExportedProgram or an EdgeProgramManager, got "
             f"{type(manager).__name__}"
         )
     return {name: manager.exported_program(name) for name in sorted(manager.methods)}
@@ -224,7 +223,7 @@ def _edge_programs(manager: Any) -> dict[str, ExportedProgram]:
 
 def _expected(method: str, case: Any) -> Any:
     if not case.expected_outputs:
-        raise ValueError(f"a test case of {method!r} has no expected outputs to record")
+        raise ValueError(f"expected outputs in each test case of {method!r}, got a case with none")
     return case.expected_outputs
 
 
@@ -241,7 +240,7 @@ def generate_etrecord(
     exported_program: Programs | None = None,
     extra_recorded_export_modules: Mapping[str, ExportedProgram | EdgeProgramManager] | None = None,
 ) -> None:
-    """Write the record of an export whose stages are at hand."""
+    """Write the record of an export from the programs of its stages."""
     record = ETRecord()
     record.add_exported_program(exported_program)
     record.add_edge_dialect_program(edge_dialect_program)
@@ -252,7 +251,7 @@ def generate_etrecord(
 
 
 def parse_etrecord(etrecord_path: File) -> ETRecord:
-    """Read a record; RuntimeError for files that are none."""
+    """Read a record; RuntimeError if the file is no ETRecord."""
     try:
         file = ZipFile(etrecord_path)
     except BadZipFile:
@@ -266,8 +265,8 @@ def parse_etrecord(etrecord_path: File) -> ETRecord:
             )
         if f"{_Names.EDGE_DIALECT_EXPORTED_PROGRAM.value}/forward_state_dict" in names:
             raise RuntimeError(
-                f"{etrecord_path} was written by upstream's exporter, in whose form programs "
-                "cannot be read here; generate the record with this package"
+                f"{etrecord_path}: expected a record of this package, got one of ExecuTorch, whose "
+                "format of programs is not supported; generate the record with this package"
             )
         return _read(file, names)
 

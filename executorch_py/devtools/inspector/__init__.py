@@ -1,5 +1,7 @@
-"""Upstream's path to its Inspector of ETDump files. Runs are not recorded in that form yet, so that
-asking for one says what to use instead, before anything is read.
+"""Upstream's path to its Inspector of ETDump files.
+
+ETDump files are neither recorded nor read yet. The names here raise an error that lists the tools
+to use instead.
 """
 
 from __future__ import annotations
@@ -18,16 +20,16 @@ class TimeScale(Enum):
     CYCLES = "cycles"
 
 
-def _not_here(what: str) -> NoReturn:
+def _unsupported(name: str) -> NoReturn:
     raise NotImplementedError(
-        f"{what}: this version neither records nor reads ETDump files; for times use "
+        f"{name}: this version neither records nor reads ETDump files; for times use "
         "`executorch_py run FILE --profile`, for the accuracy of outputs "
-        "`program.verify(model, *inputs)`, for what is in the file `executorch_py inspect FILE`"
+        "`program.verify(model, *inputs)`, for the contents of a file `executorch_py inspect FILE`"
     )
 
 
 class Inspector:
-    """Would read an ETDump; raises NotImplementedError with what to use instead."""
+    """Upstream's reader of ETDump files; raises NotImplementedError with the tools to use."""
 
     def __init__(
         self,
@@ -42,12 +44,12 @@ class Inspector:
         enable_module_hierarchy: bool = False,
         reference_graph_name: str | None = None,
     ) -> None:
-        _not_here(f"Inspector(etdump_path={etdump_path!r})")
+        _unsupported(f"Inspector(etdump_path={etdump_path!r})")
 
 
 def compare_results(*args: Any, **kwargs: Any) -> NoReturn:
-    """Would compare outputs found in an ETDump; raises NotImplementedError."""
-    _not_here("compare_results()")
+    """Upstream's comparison of outputs in an ETDump; raises NotImplementedError."""
+    _unsupported("compare_results()")
 
 
 __all__ = ["Inspector", "TimeScale", "compare_results"]

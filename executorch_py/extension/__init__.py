@@ -1,1 +1,1 @@
-"""Upstream's module paths; each re-exports what lives elsewhere in this package."""
+"""Modules at upstream's paths, most of which re-export names of this package."""

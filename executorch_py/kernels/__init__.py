@@ -1,1 +1,1 @@
-"""Upstream's module paths of operator libraries; the runtime has the operators built in."""
+"""Operator libraries at upstream's module paths; the runtime has these operators built in."""

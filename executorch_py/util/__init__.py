@@ -1,1 +1,1 @@
-"""Upstream's path to tools around finished programs."""
+"""Tools for finished programs, at upstream's path."""

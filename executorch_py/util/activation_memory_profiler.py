@@ -1,7 +1,7 @@
-"""The memory plan of a method as a Chrome trace, to look at in a trace viewer.
+"""The memory plan of a method as a Chrome trace, for a trace viewer.
 
-Every step of the graph is a thread of the trace, every tensor that lives in that step an event as
-long as the tensor is large. Reads the graph after memory planning; runs nothing.
+Every step of the graph is a thread of the trace. Every tensor that is live in a step is an event
+whose duration is the tensor's size. Reads the graph after memory planning; runs nothing.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class MemoryTimeline:
 
 
 def create_tensor_allocation_info(graph: fx.Graph) -> list[MemoryTimeline | None]:
-    """For every step of the graph what lives in it; None for steps without planned tensors."""
+    """Live tensors of every step of the graph; None for steps without planned tensors."""
     timeline: list[MemoryTimeline | None] = [None] * len(graph.nodes)
     for allocation, first, last in _planned(graph):
         for step in range(first, last + 1):
@@ -57,7 +57,7 @@ def create_tensor_allocation_info(graph: fx.Graph) -> list[MemoryTimeline | None
 
 
 def _planned(graph: fx.Graph) -> Iterator[tuple[Allocation, int, int]]:
-    """Each planned tensor once, at the node that makes it, with its first and last step."""
+    """Each planned tensor once, at the node that computes it, with its first and last step."""
     seen = set()
     for node in graph.nodes:
         if node.op == "output" or node.target in (memory.alloc, memory.view):
@@ -91,11 +91,11 @@ def generate_memory_trace(
     method_name: str = "forward",
     ommit_metadata: bool = False,
 ) -> None:
-    """Write the trace of one method; with offsets, events start where the tensors do in memory."""
+    """Write the trace of one method; with offsets, events start at the tensors' offsets."""
     if not isinstance(executorch_program_manager, ExecutorchProgramManager):
         raise ValueError(
-            "generate_memory_trace takes what to_executorch() returned, an "
-            f"ExecutorchProgramManager, not {type(executorch_program_manager).__name__}"
+            "generate_memory_trace: expected the ExecutorchProgramManager that to_executorch() "
+            f"returns, got {type(executorch_program_manager).__name__}"
         )
     graph = executorch_program_manager.exported_program(method_name).graph
     if not any(node.target is memory.alloc for node in graph.nodes):

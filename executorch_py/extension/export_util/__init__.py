@@ -1,4 +1,4 @@
-"""Helpers that example scripts export with; see utils.py."""
+"""Export helpers of example scripts; see utils.py."""
 
 from executorch_py.extension.export_util.utils import (
     export_to_edge,

@@ -1,6 +1,6 @@
-"""The helpers of upstream's example scripts: from module to edge program, to program, to file.
+"""Export helpers of upstream's example scripts: from module to edge program, to program, to file.
 
-One call each over torch.export and executorch_py.exir, with upstream's names and defaults. Its
+Each is one call over torch.export and executorch_py.exir, with upstream's names and defaults. The
 default is the mode without dim-order operators; pass a compile config for the other.
 """
 
@@ -66,7 +66,7 @@ def export_to_exec_prog(
     backend_config: ExecutorchBackendConfig | None = None,
     strict: bool = True,
 ) -> ExecutorchProgramManager:
-    """Export a module all the way to an executable program."""
+    """Export a module to an executable program."""
     manager = export_to_edge(
         model,
         example_inputs,

@@ -1,1 +1,1 @@
-"""Parts for language models: operators over key/value caches, for export and for the C runtime."""
+"""Operators of language models: attention over key/value caches, for export and the C runtime."""

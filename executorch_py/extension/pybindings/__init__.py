@@ -1,1 +1,1 @@
-"""Upstream's module paths for the runtime's older Python interface."""
+"""The runtime's older Python interface, at upstream's module paths."""

@@ -1,7 +1,7 @@
-"""PyDataLoader: where a program's bytes come from, for portable_lib's data-loader function.
+"""PyDataLoader: the source of a program's bytes, for portable_lib's data-loader function.
 
-Upstream's class is an opaque handle that only C++ extensions can make; here it is an ordinary
-class over a path or a buffer.
+Upstream's class is an opaque handle that only C++ extensions can make. This one is a class over a
+path or a buffer.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The runtime's older Python interface, with upstream's names: modules, programs and methods that
-take and give flat lists.
+"""The runtime's older Python interface, with upstream's names.
 
-A layer over executorch_py.runtime's pieces. Differences to upstream, all on the careful side:
-inputs of another layout are converted instead of misread, and full verification is the default of
-every loader. Functions that this version cannot offer (events) say so when they are called.
+Modules, programs and methods have flat lists of inputs and outputs. The classes are a layer over
+executorch_py.runtime. Two differences from upstream are for safety: inputs of another layout are
+converted instead of misread, and full verification is the default of every loader. Functions that
+this version lacks (events) raise NotSupported.
 """
 
 from __future__ import annotations
@@ -28,10 +28,6 @@ from executorch_py.runtime.runtime import (
 from executorch_py.runtime.signature import Signature
 
 
-def _unsupported(what: str, instead: str) -> NoReturn:
-    raise NotSupported(f"{what}; {instead} [NotSupported, error: 0x10]")
-
-
 def _open(
     source: Any, data: Any, enable_etdump: bool, debug_buffer_size: int, verification: Verification
 ) -> _C.Program:
@@ -43,20 +39,20 @@ def _open(
 
 
 def _flat(inputs: Any) -> Sequence[Any]:
-    """The inputs as a sequence: a lone tensor stands for itself."""
+    """The inputs as a sequence; a single tensor becomes a sequence of one."""
     return inputs if isinstance(inputs, (list, tuple)) else (inputs,)
 
 
 class _Methods:
     """Methods of one program, loaded when first used.
 
-    All share the program's planned memory, and with it the state that lies at the same place in
-    each; given `again`, which opens the program anew, every method has memory of its own.
+    They share the program's planned memory, and the state that has the same offset in each. With
+    `reopen`, which opens the program again, every method has its own memory.
     """
 
-    def __init__(self, program: _C.Program, again: Callable[[], _C.Program] | None = None) -> None:
+    def __init__(self, program: _C.Program, reopen: Callable[[], _C.Program] | None = None) -> None:
         self.program = program
-        self._again = again
+        self._reopen = reopen
         self._loaded: dict[str, _C.Method] = {}
 
     def info(self, name: str) -> dict[str, Any]:
@@ -72,14 +68,14 @@ class _Methods:
         method = self._loaded.get(name)
         if method is None:
             info = self.info(name)
-            program = self._again() if self._again and self._loaded else self.program
+            program = self._reopen() if self._reopen and self._loaded else self.program
             method = self._loaded[name] = program.load_method(name)
             prepare(method, Signature(info))
         return method
 
 
 class ExecuTorchModule:
-    """A program whose methods run by name and know nothing of each other's state."""
+    """A program whose methods run by name, each with its own state."""
 
     def __init__(self, open_program: Callable[[], _C.Program]) -> None:
         self._methods = _Methods(open_program(), open_program)
@@ -96,7 +92,7 @@ class ExecuTorchModule:
         return self.forward(inputs, clone_outputs)
 
     def plan_execute(self, method_name: str, clone_outputs: bool = True) -> list[Any]:
-        """Runs with the inputs that are set already."""
+        """Runs with the inputs that were set before."""
         method = self._methods.get(method_name)
         method.run()
         return method.outputs(clone_outputs)
@@ -156,8 +152,8 @@ class ExecuTorchProgram:
         names = self._methods.program.method_names()
         if not 0 <= method_index < len(names):
             raise InvalidArgument(
-                f"method {method_index} does not exist: the program has {len(names)} "
-                "[InvalidArgument, error: 0x12]"
+                f"method {method_index}: expected an index below {len(names)}, the number of "
+                "methods [InvalidArgument, error: 0x12]"
             )
         return names[method_index]
 
@@ -187,7 +183,7 @@ class BundledModule:
     def verify_result_with_bundled_expected_output(
         self, method_name: str, testset_idx: int, rtol: float = 1e-5, atol: float = 1e-8
     ) -> list[Any]:
-        """Runs a test case on a fresh program; its outputs, or an error with the difference."""
+        """Runs a test case on a new program; returns its outputs, or raises the difference."""
         from executorch_py.devtools.bundled_program.verify import find_case, verify_case
 
         try:
@@ -207,7 +203,7 @@ def _load_for_executorch(
     debug_buffer_size: int = 0,
     program_verification: Verification = Verification.InternalConsistency,
 ) -> ExecuTorchModule:
-    """Opens a .pte file (mapped), with its .ptd when it has one."""
+    """Opens a .pte file (mapped), with its .ptd file if it has one."""
     return ExecuTorchModule(
         partial(
             _open, program_path, data_path, enable_etdump, debug_buffer_size, program_verification
@@ -237,7 +233,7 @@ def _load_for_executorch_from_data_loader(
     debug_buffer_size: int = 0,
     program_verification: Verification = Verification.InternalConsistency,
 ) -> ExecuTorchModule:
-    """Opens the program that a PyDataLoader stands for."""
+    """Opens the program of a PyDataLoader."""
     return ExecuTorchModule(
         partial(
             _open, loader.source, data_path, enable_etdump, debug_buffer_size, program_verification
@@ -273,7 +269,7 @@ def _load_program_from_buffer(
 def _load_bundled_program_from_buffer(
     buffer: bytes | bytearray | memoryview, non_const_pool_size: int = 16 * 1024
 ) -> BundledModule:
-    """Opens a bundled program in memory; the pool size has no meaning here."""
+    """Opens a bundled program in memory; the pool size is ignored."""
     return BundledModule(buffer)
 
 
@@ -308,9 +304,10 @@ def _is_available(backend_name: str) -> bool:
     return backend_name in _C.backend_names()
 
 
-def _no_profiling(what: str) -> NoReturn:
-    _unsupported(
-        f"{what}: this version records no profile", "time runs with `executorch_py run --repeat`"
+def _no_profiling(name: str) -> NoReturn:
+    raise NotSupported(
+        f"{name}: this version records no profile; time runs with `executorch_py run --repeat` "
+        "[NotSupported, error: 0x10]"
     )
 
 
@@ -327,10 +324,10 @@ def _reset_profile_results() -> None:
 
 
 def _unsafe_reset_threadpool(num_threads: int) -> None:
-    """Threads of programs opened from now on. Those that are open keep theirs: hence safe here."""
+    """Number of threads of programs opened later. It is safe: open programs keep their threads."""
     if num_threads < 1:
         raise InvalidArgument(
-            f"num_threads is {num_threads}, needs 1 or more [InvalidArgument, error: 0x12]"
+            f"num_threads: expected 1 or more, got {num_threads} [InvalidArgument, error: 0x12]"
         )
     set_default_threads(num_threads)
 

@@ -1,1 +1,1 @@
-"""The portable operators. They are always there: importing this changes nothing."""
+"""The portable operators, which the runtime always has; importing this package has no effect."""

@@ -1,7 +1,6 @@
-"""The operators of quantized models: importing this registers them with torch.
+"""The operators of quantized models, registered with torch on import.
 
-The exporter does the same by itself when it meets such a model; the runtime has the kernels built
-in.
+The exporter registers them itself for a quantized model; the runtime has the kernels built in.
 """
 
 from executorch_py.exir.dialects.quantized_ops import register_quantized_ops

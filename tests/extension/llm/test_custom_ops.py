@@ -1,5 +1,7 @@
-"""Models with a key/value cache: exported with the llama:: operators, run on the C runtime, equal
-to eager torch step by step; caches are updated where they lie."""
+"""Models with a key/value cache: exported with the llama:: operators and run on the C runtime.
+
+Each step equals eager torch, and caches are updated in place.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ CONTEXT = 12
 
 
 class CachedAttention(torch.nn.Module):
-    """Two key/value heads serve four query heads."""
+    """Attention of four query heads over two key/value heads."""
 
     def __init__(self, how: str) -> None:
         super().__init__()
@@ -78,7 +80,7 @@ def test_a_cache_over_several_steps_equals_eager(how: str, n: int) -> None:
 
 
 @pytest.mark.parametrize("how", ["update and attend", "one call", "mask"])
-def test_one_program_takes_prompts_and_single_tokens(how: str) -> None:
+def test_one_program_runs_prompts_and_single_tokens(how: str) -> None:
     torch.manual_seed(0)
     model = CachedAttention(how).eval()
     n = torch.export.Dim("n", min=1, max=8)
@@ -95,7 +97,7 @@ def test_one_program_takes_prompts_and_single_tokens(how: str) -> None:
         torch.testing.assert_close(method.execute([x, position])[0], expected)
 
 
-def test_a_position_past_the_cache_is_an_error_with_words() -> None:
+def test_a_position_past_the_cache_is_an_error_that_names_it() -> None:
     model = CachedAttention("update and attend").eval()
     program = lower(model, (torch.randn(1, 1, 16), torch.arange(1)))
     method = Runtime.get().load_program(program.buffer).load_method("forward")
@@ -103,7 +105,7 @@ def test_a_position_past_the_cache_is_an_error_with_words() -> None:
         method.execute([torch.randn(1, 1, 16), torch.tensor([CONTEXT])])
 
 
-def test_caches_are_updated_where_they_lie() -> None:
+def test_caches_are_updated_in_place() -> None:
     program = lower(CachedAttention("update and attend"), (torch.randn(1, 1, 16), torch.arange(1)))
     called = [str(op.name) for op in program.executorch_program.execution_plan[0].operators]
     assert "llama::update_cache" in called and "llama::custom_sdpa" in called
@@ -168,7 +170,7 @@ class UpdatesAPart(torch.nn.Module):
         return self.caches + 1
 
 
-def test_an_update_of_a_view_is_refused_with_words() -> None:
+def test_an_update_of_a_view_is_an_error_that_names_it() -> None:
     with pytest.raises(
         ExportError, match=r"expected a whole tensor as argument .cache., got a view"
     ):
@@ -186,7 +188,7 @@ def test_importing_the_package_registers_nothing() -> None:
 
 
 class Mixers(torch.nn.Module):
-    """Image tiles, a Hadamard transform of them, linear attention over the result."""
+    """Image tiles, their Hadamard transform, linear attention over the result."""
 
     def forward(self, image: torch.Tensor, decay: torch.Tensor) -> Any:
         tiles = torch.ops.preprocess.tile_crop(image, 4)

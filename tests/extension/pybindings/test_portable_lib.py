@@ -62,7 +62,7 @@ def test_programs_load_methods_one_by_one(tmp_path: Path) -> None:
             method.get_attribute("absent")
 
 
-def test_one_tensor_stands_for_a_list_of_it() -> None:
+def test_one_tensor_is_a_list_of_one_input() -> None:
     method = adder()
     x, out = method.inputs[0], method.outputs[0]
     method.instructions.clear()
@@ -104,7 +104,7 @@ def test_errors_are_runtime_errors_with_upstreams_codes(call: Any, code: str) ->
         lambda: portable_lib._load_program_from_buffer(DATA).write_etdump_result_to_file(""),
     ],
 )
-def test_what_is_not_there_says_so(call: Any) -> None:
+def test_functions_that_this_version_lacks_are_errors(call: Any) -> None:
     with pytest.raises(errors.NotSupported, match="this version"):
         call()
 
@@ -122,7 +122,7 @@ def test_registries_are_listed_and_threads_are_set() -> None:
         torch.testing.assert_close(module.forward([X, X])[0], X + X)
     finally:
         portable_lib._unsafe_reset_threadpool(before)
-    with pytest.raises(ValueError, match="needs 1 or more"):
+    with pytest.raises(ValueError, match="num_threads: expected 1 or more, got"):
         portable_lib._unsafe_reset_threadpool(0)
 
 
@@ -133,7 +133,7 @@ def test_methods_of_a_module_have_memory_of_their_own() -> None:
     torch.testing.assert_close([first, second], [X * 2, X * 6])
 
 
-def test_a_missing_backend_is_named_with_what_to_do() -> None:
+def test_a_missing_backend_is_named_with_a_remedy() -> None:
     delegated = (GOLDEN / "xnnpack.pte").read_bytes()
     assert delegated.count(b"XnnpackBackend") == 1
     data = delegated.replace(b"XnnpackBackend", b"AnotherBackend")
@@ -143,7 +143,7 @@ def test_a_missing_backend_is_named_with_what_to_do() -> None:
         module.run_method("forward", (X,))
 
 
-def test_xnnpacks_programs_load_or_say_how_to_have_it() -> None:
+def test_xnnpacks_programs_load_or_name_a_remedy() -> None:
     path = GOLDEN / "xnnpack.pte"
     module = portable_lib._load_for_executorch(path)
     if portable_lib._is_available("XnnpackBackend"):

@@ -1,1 +1,1 @@
-"""Upstream's path to reading and writing data files; see serialize.py."""
+"""Data files (.ptd) at upstream's path; see serialize.py."""

@@ -1,4 +1,4 @@
-"""Data files as upstream's scripts make and read them: a serializer with a configuration."""
+"""Serializer of data files (.ptd) with a configuration, as upstream's scripts use it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from executorch_py.exir.serialize.ptd import deserialize_data_file, serialize_da
 
 @dataclass
 class FlatTensorConfig:
-    """How a data file is laid out."""
+    """Layout of a data file."""
 
     segment_alignment: int = SEGMENT_ALIGNMENT
 
@@ -24,7 +24,7 @@ class FlatTensorSerializer(DataSerializer):
         self.config = config or FlatTensorConfig()
 
     def serialize(self, data: DataPayload) -> Cord:
-        """The file, in pieces."""
+        """The file as a list of chunks."""
         return serialize_data_file(data, self.config.segment_alignment)
 
     def deserialize(self, blob: Cord | bytes) -> DataPayload:

@@ -1,5 +1,5 @@
-"""The `llama::` operators: attention over a key/value cache and the updates of such caches.
+"""The `llama::` operators: attention over a key/value cache, and cache updates.
 
-Nothing is registered here: importing `custom_ops` (or `op_fallback`) does, so that torch is only
-needed by who exports.
+Importing this package registers nothing and needs no torch. Importing its module `custom_ops` (or
+`op_fallback`) registers the operators.
 """

@@ -1,13 +1,13 @@
-"""Importing this registers the `llama::` operators with torch, for eager runs and for export.
+"""The `llama::` operators for eager runs and for export, registered with torch on import.
 
     import executorch_py.extension.llm.custom_ops.custom_ops
     torch.ops.llama.update_cache(key, key_cache, start_pos)
     y = torch.ops.llama.custom_sdpa(query, key_cache, value_cache, start_pos, None, 0.0, True)
 
-Tensors are [batch, position, head, dim]; heads of the query may share key/value heads. Without a
-mask, keys end with the queries' own positions (and each query sees keys up to its own when
-is_causal); a mask is [queries, whole cache] and covers what start_pos would. The result of an
-update of a cache is a dummy of one undefined element. The kernels are in
+Tensors are [batch, position, head, dim]. Several query heads may share a key/value head. Without a
+mask, attention covers the keys up to the last query's position; if is_causal, each query attends to
+keys up to its own position. A mask is [queries, whole cache] and replaces start_pos. A cache update
+returns a dummy tensor of one undefined element. The kernels are in
 csrc/kernels/op/attention/custom_sdpa.c.
 """
 
@@ -30,23 +30,27 @@ FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 def _check_cache(value: torch.Tensor, cache: torch.Tensor) -> None:
     torch._check(
         value.dim() == 4 and cache.dim() == 4,
-        lambda: f"value has rank {value.dim()} and cache {cache.dim()}, needs 4",
+        lambda: f"expected value and cache of rank 4, got {value.dim()} and {cache.dim()}",
     )
     torch._check(
-        value.dtype == cache.dtype, lambda: f"value is {value.dtype}, the cache {cache.dtype}"
+        value.dtype == cache.dtype,
+        lambda: f"value: expected {cache.dtype} as in the cache, got {value.dtype}",
     )
     for d in (0, 2, 3):
         torch._check(
             value.size(d) == cache.size(d),
-            lambda d=d: f"value has size {value.size(d)} in dimension {d}, not {cache.size(d)}",
+            lambda d=d: f"value: expected size {cache.size(d)} in dim {d}, got {value.size(d)}",
         )
 
 
 def _check_position(start_pos: Any, count: Any, cache: torch.Tensor) -> None:
-    torch._check(start_pos >= 0, lambda: f"start_pos is {start_pos}")
+    torch._check(start_pos >= 0, lambda: f"start_pos: expected 0 or more, got {start_pos}")
     torch._check(
         start_pos + count <= cache.size(1),
-        lambda: f"start_pos {start_pos} and {count} positions, the cache has {cache.size(1)}",
+        lambda: (
+            f"expected positions up to {cache.size(1)}, the size of the cache, got start_pos "
+            f"{start_pos} and {count} positions"
+        ),
     )
 
 
@@ -72,14 +76,12 @@ def _update_cache_with_indices_shape(
     _check_cache(value, cache)
     torch._check(
         indices.dtype == torch.int64 and indices.dim() == 2,
-        lambda: f"indices are {indices.dtype} of rank {indices.dim()}, needs int64 of rank 2",
+        lambda: f"indices: expected int64 of rank 2, got {indices.dtype} of rank {indices.dim()}",
     )
     for d in (0, 1):
         torch._check(
             indices.size(d) == value.size(d),
-            lambda d=d: (
-                f"indices have size {indices.size(d)} in dimension {d}, value {value.size(d)}"
-            ),
+            lambda d=d: f"indices: expected size {value.size(d)} in dim {d}, got {indices.size(d)}",
         )
     return _dummy(value)
 
@@ -90,7 +92,7 @@ def _update_cache_with_indices(
     _update_cache_with_indices_shape(value, cache, start_pos, indices)
     if bool(((indices < 0) | (indices >= cache.size(1))).any()):
         raise IndexError(
-            f"indices {indices.tolist()} are not all inside of {cache.size(1)} positions"
+            f"indices: expected positions below {cache.size(1)}, got {indices.tolist()}"
         )
     for batch in range(value.size(0)):
         for i, at in enumerate(indices[batch].tolist()):
@@ -112,32 +114,45 @@ def _custom_sdpa_shape(
     scale: float | None = None,
 ) -> torch.Tensor:
     ranks = (query.dim(), key.dim(), value.dim())
-    torch._check(ranks == (4, 4, 4), lambda: f"query, key and value have ranks {ranks}, needs 4")
+    torch._check(
+        ranks == (4, 4, 4), lambda: f"expected query, key and value of rank 4, got ranks {ranks}"
+    )
     torch._check(
         query.dtype in FLOATS and key.dtype == query.dtype and value.dtype == query.dtype,
-        lambda: f"query is {query.dtype}, key {key.dtype}, value {value.dtype}; needs one float",
+        lambda: (
+            "expected query, key and value of one floating-point type, got "
+            f"{query.dtype}, {key.dtype}, {value.dtype}"
+        ),
     )
     torch._check(
         query.size(3) == key.size(3) and key.shape == value.shape and query.size(0) == key.size(0),
-        lambda: f"shapes {query.shape}, {key.shape} and {value.shape} do not fit together",
+        lambda: (
+            "expected query, key and value of equal batch and dim, key and value of equal shape, "
+            f"got {query.shape}, {key.shape}, {value.shape}"
+        ),
     )
     torch._check(
         query.size(2) % key.size(2) == 0,
-        lambda: f"{query.size(2)} query heads cannot share {key.size(2)} key heads evenly",
+        lambda: (
+            f"expected query heads in a multiple of {key.size(2)}, the number of key heads, got "
+            f"{query.size(2)}"
+        ),
     )
     if attn_mask is None:
         _check_position(start_pos, query.size(1), key)
         return query.new_empty(query.shape)
     mask = attn_mask
-    torch._check(not is_causal, lambda: "attn_mask and is_causal exclude each other")
-    torch._check(start_pos >= 0, lambda: f"start_pos is {start_pos}")
+    torch._check(not is_causal, lambda: "expected attn_mask or is_causal, got both")
+    torch._check(start_pos >= 0, lambda: f"start_pos: expected 0 or more, got {start_pos}")
     torch._check(
         mask.dtype in (torch.float32, torch.bool) and mask.dim() == 2,
-        lambda: f"attn_mask is {mask.dtype} of rank {mask.dim()}, needs float32 or bool of rank 2",
+        lambda: (
+            f"attn_mask: expected float32 or bool of rank 2, got {mask.dtype} of rank {mask.dim()}"
+        ),
     )
     torch._check(
         mask.size(0) == query.size(1) and mask.size(1) == key.size(1),
-        lambda: f"attn_mask is {mask.shape}, needs [{query.size(1)}, {key.size(1)}]",
+        lambda: f"attn_mask: expected [{query.size(1)}, {key.size(1)}], got {mask.shape}",
     )
     return query.new_empty(query.shape)
 
@@ -189,7 +204,10 @@ def _sdpa_with_kv_cache_shape(
     _check_position(start_pos, seq_len, key_cache)
     torch._check(
         query.size(1) == key.size(1) and key.size(1) == value.size(1),
-        lambda: f"query, key and value have {query.size(1)}, {key.size(1)}, {value.size(1)} rows",
+        lambda: (
+            "expected query, key and value of equal length in dim 1, got "
+            f"{query.size(1)}, {key.size(1)}, {value.size(1)}"
+        ),
     )
     return _custom_sdpa_shape(
         query, key_cache, value_cache, start_pos, attn_mask, drpout_p, is_causal, scale
@@ -216,17 +234,21 @@ def _sdpa_with_kv_cache(
     return _custom_sdpa(query, key_cache, value_cache, start_pos, *rest)
 
 
-def _wide(
-    codes: torch.Tensor, zeros: torch.Tensor | None, scales: torch.Tensor | None, swap: bool
+def _dequantized(
+    values: torch.Tensor, zeros: torch.Tensor | None, scales: torch.Tensor | None, swap: bool
 ) -> torch.Tensor:
-    """[batch, position, head, dim] in floats; codes come with numbers for each row."""
+    """The tensor as floats, [batch, position, head, dim]; integers have parameters per row."""
     if zeros is not None and scales is not None:
+        rows = (*values.shape[:-1], 1)
         torch._check(
-            zeros.shape == scales.shape == (*codes.shape[:-1], 1),
-            lambda: f"zero points {zeros.shape} and scales {scales.shape} do not fit {codes.shape}",
+            zeros.shape == scales.shape == rows,
+            lambda: (
+                f"expected zero points and scales of shape {rows}, got {zeros.shape} and "
+                f"{scales.shape}"
+            ),
         )
-        codes = (codes.float() - zeros.float()) * scales.float()
-    return codes.transpose(1, 2) if swap else codes
+        values = (values.float() - zeros.float()) * scales.float()
+    return values.transpose(1, 2) if swap else values
 
 
 def _custom_quantized_sdpa(
@@ -247,9 +269,9 @@ def _custom_quantized_sdpa(
     is_seq_at_dim_2: bool = False,
 ) -> torch.Tensor:
     swap = is_seq_at_dim_2
-    q = _wide(query, q_zero_points, q_scales, swap)
-    k = _wide(key, k_zero_points, k_scales, swap)
-    v = _wide(value, v_zero_points, v_scales, swap)
+    q = _dequantized(query, q_zero_points, q_scales, swap)
+    k = _dequantized(key, k_zero_points, k_scales, swap)
+    v = _dequantized(value, v_zero_points, v_scales, swap)
     result = _custom_sdpa(q, k, v, start_pos, attn_mask, drpout_p, is_causal, scale)
     return result.transpose(1, 2).contiguous() if swap else result
 
@@ -260,7 +282,7 @@ def _custom_quantized_sdpa_shape(
     return query.new_empty(query.shape, dtype=torch.float32)
 
 
-_ROWS = ", ".join(f"Tensor? {t}_zero_points=None, Tensor? {t}_scales=None" for t in "qkv")
+_QPARAMS = ", ".join(f"Tensor? {t}_zero_points=None, Tensor? {t}_scales=None" for t in "qkv")
 _ATTENTION = "Tensor? attn_mask=None, float drpout_p=0.0, bool is_causal=False, float? scale=None"
 
 for _operator in (
@@ -287,7 +309,7 @@ for _operator in (
     ),
     Operator(
         "custom_quantized_sdpa",
-        f"Tensor query, Tensor key, Tensor value, SymInt start_pos, {_ATTENTION}, {_ROWS}, "
+        f"Tensor query, Tensor key, Tensor value, SymInt start_pos, {_ATTENTION}, {_QPARAMS}, "
         "bool is_seq_at_dim_2=False",
         "out",
         _custom_quantized_sdpa,

@@ -1,7 +1,7 @@
-"""Importing this registers `llama::fast_hadamard_transform` and `llama::gated_delta_rule`.
+"""`llama::fast_hadamard_transform` and `llama::gated_delta_rule`, registered with torch on import.
 
-The first mixes the elements of rows by signed sums; the second is linear attention with a state
-that decays and is corrected step by step. The kernels are in csrc/kernels/op/hadamard.c and
+The first multiplies rows by a Hadamard matrix; the second is linear attention with a state that
+decays and is corrected at each step. The kernels are in csrc/kernels/op/hadamard.c and
 csrc/kernels/op/attention/gated_delta_rule.c.
 """
 
@@ -13,8 +13,8 @@ import torch
 
 from executorch_py.extension.llm.custom_ops.registry import Operator, register
 
-# The matrix of 28 is four by four circulant matrices of 7: the bits of the first row of each say
-# where it is +1.
+# The Hadamard matrix of order 28 as four by four circulant matrices of order 7. Bits that are set
+# in the first row of each stand for +1, the others for -1.
 _CIRCULANTS = (
     (0x01, 0x3C, 0x5A, 0x66),
     (0x43, 0x01, 0x19, 0x5A),
@@ -36,7 +36,7 @@ def _check_rows(mat: torch.Tensor) -> torch.Tensor:
     width = n // 28 if n % 28 == 0 else n
     torch._check(
         width & (width - 1) == 0,
-        lambda: f"rows have {n} elements, needs a power of two or 28 times one",
+        lambda: f"expected rows of 2^k or 28 * 2^k elements, got {n}",
     )
     return torch.empty_like(mat, memory_format=torch.contiguous_format)
 
@@ -71,17 +71,23 @@ def _gated_delta_rule_shape(
     torch._check(
         key.dim() == 4 and query.shape == key.shape and value.shape[:3] == key.shape[:3],
         lambda: (
-            f"query, key, value are {query.shape}, {key.shape}, {value.shape}; needs "
-            "[batch, head, step, dim]"
+            "expected query, key and value of [batch, head, step, dim], got "
+            f"{query.shape}, {key.shape}, {value.shape}"
         ),
     )
     torch._check(
         decay.shape in (key.shape, key.shape[:3]) and beta.shape == key.shape[:3],
-        lambda: f"decay and beta are {decay.shape} and {beta.shape}, keys {key.shape}",
+        lambda: (
+            f"expected decay of shape {key.shape} or {key.shape[:3]} and beta of {key.shape[:3]}, "
+            f"got {decay.shape} and {beta.shape}"
+        ),
     )
     torch._check(
         initial_state.shape == (*key.shape[:2], key.size(3), value.size(3)),
-        lambda: f"initial_state is {initial_state.shape}, needs [batch, head, key, value]",
+        lambda: (
+            "initial_state: expected "
+            f"{[*key.shape[:2], key.size(3), value.size(3)]}, got {initial_state.shape}"
+        ),
     )
     return value.new_empty(value.shape), initial_state.new_empty(initial_state.shape)
 
@@ -100,8 +106,8 @@ def _gated_delta_rule(
     for t in range(key.size(2)):
         k = key[:, :, t, :, None]
         state = state * factors[:, :, t, :, None]
-        missing = (value[:, :, t] - (state * k).sum(-2)) * beta[:, :, t, None]
-        state = state + k * missing.unsqueeze(-2)
+        correction = (value[:, :, t] - (state * k).sum(-2)) * beta[:, :, t, None]
+        state = state + k * correction.unsqueeze(-2)
         results.append((state * query[:, :, t, :, None]).sum(-2))
     return torch.stack(results, 2) if results else value.clone(), state
 

@@ -1,6 +1,6 @@
-"""Importing this registers `llama::fallback`, which returns a copy of its argument.
+"""`llama::fallback`, which returns a copy of its argument, registered with torch on import.
 
-It marks places where a graph is cut; a runtime without such cuts copies.
+The operator marks places to cut a graph. A runtime that cuts no graphs copies.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Registers operators of the libraries `llama` and `preprocess`: a functional and an out overload.
+"""Registration of `llama` and `preprocess` operators: a functional and an out overload of each.
 
-Relies on torch.library. Operators that another package registered before are left alone: their
-schemas are the same. Knows no operator: the modules beside it bring schemas and bodies.
+Relies on torch.library. Operators that another package registered before are kept, since their
+schemas are the same. Knows no operator: the modules beside this one have schemas and functions.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from torch.library import Library, register_fake
 
 @dataclass(frozen=True)
 class Operator:
-    """One operator: run computes on the CPU, shape makes an empty result and checks arguments.
+    """One operator: `run` computes on the CPU, `shape` checks arguments and makes empty results.
 
-    arguments is the schema's inside up to the out arguments, in which the out overload and the
-    functional one agree; letters of aliases there are for tensors that are updated in place. outs
-    names the out arguments, with commas between; there are as many results.
+    `arguments` is the schema's argument list without the out arguments; the functional and the out
+    overload share it. Alias letters in it mark tensors that are updated in place. `outs` is the
+    comma-separated list of out arguments, one for each result.
     """
 
     name: str
@@ -34,7 +34,7 @@ class Operator:
 
 @cache
 def _library(namespace: str) -> Library:
-    """Lives as long as its operators: torch drops them with the object."""
+    """The library of a namespace, cached because torch drops operators with their library."""
     return Library(namespace, "FRAGMENT")
 
 
@@ -42,7 +42,7 @@ def _results(operator: Operator, kwargs: dict[str, Any]) -> tuple[torch.Tensor, 
     return tuple(kwargs.pop(out) for out in operator.outs.split(", "))
 
 
-def _out_form(operator: Operator) -> Callable[..., Any]:
+def _out_variant(operator: Operator) -> Callable[..., Any]:
     def run_out(*args: Any, **kwargs: Any) -> Any:
         given = _results(operator, kwargs)
         results = operator.run(*args, **kwargs)
@@ -62,21 +62,21 @@ def _out_shape(operator: Operator) -> Callable[..., Any]:
 
 
 def register(operator: Operator) -> None:
-    """Makes torch.ops.<namespace>.<name> and its out overload, unless they are there already."""
+    """Defines torch.ops.<namespace>.<name> and its out overload, unless they exist already."""
     name, arguments = operator.name, operator.arguments
     qualified = f"{operator.namespace}::{name}"
     if torch._C._jit_get_schemas_for_operator(qualified):
         return
     library = _library(operator.namespace)
     outs = operator.outs.split(", ")
-    kinds = [f"Tensor({letter}!)" for letter in "zyx"[: len(outs)]]
-    written = ", ".join(f"{kind} {out}" for kind, out in zip(kinds, outs, strict=True))
+    types = [f"Tensor({letter}!)" for letter in "zyx"[: len(outs)]]
+    out_arguments = ", ".join(f"{kind} {out}" for kind, out in zip(types, outs, strict=True))
     several = len(outs) > 1
-    plain = f"({', '.join('Tensor' for _ in outs)})" if several else "Tensor"
-    library.define(f"{name}({arguments}) -> {plain}")
-    returned = f"({', '.join(kinds)})" if several else kinds[0]
-    library.define(f"{name}.out({arguments}, *, {written}) -> {returned}")
+    functional = f"({', '.join('Tensor' for _ in outs)})" if several else "Tensor"
+    library.define(f"{name}({arguments}) -> {functional}")
+    returned = f"({', '.join(types)})" if several else types[0]
+    library.define(f"{name}.out({arguments}, *, {out_arguments}) -> {returned}")
     library.impl(name, operator.run, "CPU")
-    library.impl(f"{name}.out", _out_form(operator), "CPU")
+    library.impl(f"{name}.out", _out_variant(operator), "CPU")
     register_fake(qualified, operator.shape, lib=library)
     register_fake(f"{qualified}.out", _out_shape(operator), lib=library)

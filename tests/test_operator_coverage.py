@@ -1,4 +1,4 @@
-"""The generated page of operators: complete, and honest about what does not run."""
+"""The generated page of operators: complete, with a reason for each operator that does not run."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def setup(*arguments: str | Path) -> None:
-    """Runs setup.py's commands without leaving anything in the checkout."""
+    """Run commands of setup.py without leaving files in the checkout."""
     command = [sys.executable, "setup.py", "-q", *map(str, arguments)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

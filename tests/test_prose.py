@@ -13,7 +13,7 @@ from support.tree import c_files, python_files, text
 
 # A sentence that begins with one of these words and is no question.
 NAMELESS = re.compile(r"(?:^|(?<=[.!?] )|(?<= — ))(?:What|Who|Where|Whose) [^?.]*(?:[.;:]|$)")
-# Wordings of messages that no English reader expects, and what to write.
+# Wordings of messages that are no plain English, with their replacements.
 MESSAGES = {r", needed is\b": "expected X, got Y", r"needs? \d+ not\b": "expected X, got Y"}
 
 

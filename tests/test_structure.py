@@ -1,7 +1,7 @@
 """The rules of the tree as tests: arrows, circles, sizes, names, sorted tables, no malloc.
 
-The tables of arrows say which room may know which; a room that is not in a table is an error, so
-that a new folder is thought about. `support/tree.py` reads the checkout.
+The tables of arrows say which room may import or include which; a room that is not in a table is an
+error, so that a new folder is a decision. `support/tree.py` reads the checkout.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from support.tree import (
 
 LONGEST_FILE = 600
 LONGEST_FUNCTION = 60
-# One subject that is longer, each with its reason.
+# Longer files, each with its reason.
 LONG_FILES = {
     "csrc/runtime/et.h": "the whole public C interface, to be read from top to bottom",
     "csrc/kernels/micro/fft/fft_pass.body.h": "one template: the passes of all radices",
 }
-# Flat tables and the like: nothing to gain from a cut.
+# Longer functions: flat tables, which a split would not improve.
 LONG_FUNCTIONS = {
     ("tests/bench/operator_moves.py", "layouts"),
     ("tests/support/xnnpack_cases.py", "moves"),
 }
-# One name, several files, because every folder may have one.
+# File names that every folder may have.
 COMMON_NAMES = {"README.md", "CMakeLists.txt"}
 
 
@@ -126,7 +126,7 @@ def test_every_python_module_lies_in_a_room_of_the_table() -> None:
 
 
 def upward(found: Import) -> bool:
-    """Whether an import goes to a room that the importer's room may not know."""
+    """Whether an import is of a room that the importer's room may not import."""
     here, there = python_room(found.importer), python_room(found.imported)
     return here is not None and there != here and there not in PYTHON_ARROWS[here]
 

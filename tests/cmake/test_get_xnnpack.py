@@ -114,7 +114,7 @@ def put_on_path(folder: Path, monkeypatch: pytest.MonkeyPatch, **scripts: str) -
 # ---- a named prefix
 
 
-def test_a_named_prefix_is_used_as_it_is(ask: Ask, tmp_path: Path) -> None:
+def test_a_named_prefix_is_used_unchanged(ask: Ask, tmp_path: Path) -> None:
     prefix = make_prefix(tmp_path / "prefix")
     code, found = ask(XNNPACK_DIR=prefix)
     assert code == 0
@@ -141,7 +141,7 @@ def test_a_named_prefix_with_shared_libraries_is_an_error(ask: Ask, tmp_path: Pa
 # ---- the cache
 
 
-def test_what_was_built_before_is_found_at_once(ask: Ask, tmp_path: Path) -> None:
+def test_an_earlier_build_is_found_at_once(ask: Ask, tmp_path: Path) -> None:
     env = {"XNNPACK_CACHE_DIR": str(tmp_path / "cache")}
     key = get_xnnpack.cache_key(xnnpack_sources.Settings.read(env))
     prefix = make_prefix(tmp_path / "cache" / f"xnnpack-{key}")
@@ -222,7 +222,7 @@ def test_sources_without_the_lines_of_a_patch_are_refused(tmp_path: Path) -> Non
         xnnpack_sources.patch_sources(tmp_path / "xnnpack")
 
 
-def test_a_tree_that_is_none_is_an_error(ask: Ask, tmp_path: Path) -> None:
+def test_a_source_folder_without_sources_is_an_error(ask: Ask, tmp_path: Path) -> None:
     trees = make_trees(tmp_path / "trees")
     code, found = ask(**{**trees, "CPUINFO_SOURCE_DIR": tmp_path / "trees" / "cpuinfo" / "include"})
     assert code == 1
@@ -250,7 +250,7 @@ def test_without_a_cpp_compiler_the_build_goes_on_without(ask: Ask, tmp_path: Pa
 # ---- errors without XNNPACK
 
 
-def test_offline_says_what_is_missing_and_what_may_be_named(ask: Ask) -> None:
+def test_offline_names_missing_sources_and_variables(ask: Ask) -> None:
     code, found = ask(XNNPACK_OFFLINE="1")
     reason = str(found["reason"])
     assert code == 3

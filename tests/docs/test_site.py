@@ -18,7 +18,7 @@ from support.headless_browser import HINT, Browser, find_browser
 from support.paths import ROOT
 
 WIDTHS = (400, 1400)
-LEAST_FONT = 11  # CSS pixels of running text
+MIN_FONT = 11  # CSS pixels of running text
 SITE = ROOT / "build" / "docs" / "site"
 # The state of an open page: its width, the smallest font of running text, pictures that failed.
 STATE = """({
@@ -103,8 +103,8 @@ def test_every_page_is_readable_narrow_and_wide(pages: dict[Path, Page], browser
             place = f"{path.relative_to(SITE)} at {width} pixels"
             if state["width"] > width:
                 faults.append(f"{place}: expected no horizontal overflow, got {state['width']}")
-            if (state["font"] or LEAST_FONT) < LEAST_FONT:
-                faults.append(f"{place}: expected {LEAST_FONT} pixels of font, got {state['font']}")
+            if (state["font"] or MIN_FONT) < MIN_FONT:
+                faults.append(f"{place}: expected {MIN_FONT} pixels of font, got {state['font']}")
             if state["broken"] or state["text"] < 80:
                 faults.append(f"{place}: {state['broken'] or 'expected text, got an empty page'}")
     assert not faults

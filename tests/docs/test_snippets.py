@@ -47,7 +47,7 @@ IN_PLACE_OF = {
     "pip install '.[export]'": f"{PYTHON} -c 'import executorch_py.exir'",
 }
 
-# Executes what comes as JSON strings, one a line, in one namespace; answers with one line each.
+# A server that executes JSON strings, one per line, in one namespace, with a line as answer.
 SESSION = """
 import contextlib, io, json, os, sys, traceback
 namespace = {"__name__": "__main__"}

@@ -1,4 +1,4 @@
-"""Scripts in the shape users wrote for upstream run after renaming the package in their imports.
+"""Scripts for upstream run after renaming the package in their imports.
 
 Each test is such a script: the same names from the same module paths, the same keywords, the same
 way of reading results.

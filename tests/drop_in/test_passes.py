@@ -86,7 +86,7 @@ def test_a_pattern_becomes_a_backend_operator() -> None:
     torch.testing.assert_close(program.module()(X, -X), torch.relu(X - X))
 
 
-def test_edge_schemas_tell_the_dtypes_they_allow() -> None:
+def test_edge_schemas_have_the_allowed_dtypes() -> None:
     from executorch_py.exir.dialects._ops import ops as exir_ops
 
     sigmoid = exir_ops.edge.aten.sigmoid.default

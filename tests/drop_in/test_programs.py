@@ -1,5 +1,4 @@
-"""Facts that scripts for upstream read out of exported programs: weights by name, bytes,
-handles."""
+"""Data that scripts for upstream read from exported programs: weights by name, bytes, handles."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Upstream's tutorials on delegates, passes and memory plans, under our package name.
+"""Upstream's tutorials on delegates, passes and memory plans, under this package's name.
 
-Expected texts are what upstream prints for the same program.
+Expected texts are upstream's output for the same program.
 """
 
 from __future__ import annotations

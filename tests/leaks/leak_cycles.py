@@ -1,6 +1,6 @@
 """Reference cycles through programs, methods and pinned inputs are collected.
 
-Run by test_leaks.py in a process of its own: argv[1] is a program with unplanned inputs.
+test_leaks.py runs this in a separate process: argv[1] is a program with unplanned inputs.
 """
 
 from __future__ import annotations

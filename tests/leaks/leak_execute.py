@@ -1,7 +1,7 @@
-"""Runs methods in every way, failures included, and compares reference counts and memory.
+"""Reference counts and memory stay equal when methods run in every way, failures included.
 
-Run by test_leaks.py in a process of its own: argv[1] is a program with forward(x, y) -> x + y,
-argv[2] the same with nothing planned.
+test_leaks.py runs this in a separate process: argv[1] is a program with forward(x, y) -> x + y,
+argv[2] the same without planned memory.
 """
 
 from __future__ import annotations
@@ -88,8 +88,8 @@ def main() -> None:
     gc.collect()
     after = [sys.getrefcount(thing) for thing in watched]
     for thing, old, new in zip(watched, before, after, strict=True):
-        # Less than one per round is not ours: CPython's cache of attribute lookups, for one, starts
-        # out full of None and lets go of it entry by entry.
+        # Less than one per round is no leak of the extension: CPython's cache of attribute lookups
+        # starts full of None, for example, and replaces it entry by entry.
         if abs(new - old) > rounds // 2:
             raise SystemExit(f"references to {type(thing)}: {old} before, {new} after")
     grown = sys.getallocatedblocks() - blocks

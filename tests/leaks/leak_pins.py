@@ -1,6 +1,6 @@
 """An input used in place is held exactly until the next run or close().
 
-Run by test_leaks.py in a process of its own: argv[1] is a program with unplanned inputs.
+test_leaks.py runs this in a separate process: argv[1] is a program with unplanned inputs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ alone = sys.getrefcount(x)
 def expect(extra: int, when: str) -> None:
     found = sys.getrefcount(x) - alone
     if found != extra:
-        raise SystemExit(f"{when}: {found} references held, {extra} expected")
+        raise SystemExit(f"{when}: expected {extra} references, got {found}")
 
 
 method.execute([x, x])

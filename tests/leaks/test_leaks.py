@@ -1,4 +1,4 @@
-"""Runs each script leak_*.py of this folder in an interpreter of its own."""
+"""Each script leak_*.py of this folder, run in a separate interpreter."""
 
 from __future__ import annotations
 

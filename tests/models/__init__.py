@@ -1,4 +1,1 @@
-"""Real models that tests and benchmarks share:
-
-definitions from torchvision and transformers, and a few small ones.
-"""
+"""Models that tests and benchmarks share: torchvision's, transformers', and a few small ones."""

@@ -1,5 +1,8 @@
-"""Two small networks that learn scikit-learn's handwritten digits within seconds: a CNN with
-depthwise layers, and a residual one. Real data for what quantization costs."""
+"""Two small networks that learn scikit-learn's handwritten digits within seconds.
+
+One is a CNN with depthwise layers, the other a residual network. Their data is real, so that the
+accuracy loss of quantization is measured.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ TRAINING = 1200  # of 1797 digits; the others are held out
 
 @functools.cache
 def data() -> tuple[torch.Tensor, torch.Tensor]:
-    """Images [1797, 1, 8, 8] of 0 to 1 in a fixed order that is not the writers', and labels."""
+    """Images [1797, 1, 8, 8] of 0 to 1, and labels, shuffled in a fixed order."""
     digits = load_digits()
     order = torch.randperm(len(digits.target), generator=torch.Generator().manual_seed(0))
     images = torch.tensor(digits.images, dtype=torch.float32).unsqueeze(1) / 16
@@ -40,7 +43,7 @@ def small() -> nn.Module:
 
 
 class Residual(nn.Module):
-    """Two convolutions beside what they are added to."""
+    """Two convolutions with a residual connection."""
 
     def __init__(self, channels: int, out: int, stride: int) -> None:
         super().__init__()
@@ -69,7 +72,7 @@ NETWORKS: dict[str, Callable[[], nn.Module]] = {"small": small, "residual": resi
 
 
 def learn(model: nn.Module, epochs: int, rate: float) -> None:
-    """Adam over shuffled batches of 50; the model has to be in its training mode, if it has one."""
+    """Train with Adam on shuffled batches of 50; the caller sets the model's training mode."""
     images, labels = data()
     optimizer = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=rate)
     generator = torch.Generator().manual_seed(1)
@@ -89,7 +92,7 @@ def trained(name: str) -> nn.Module:
 
 
 def accuracy(run: Callable[[torch.Tensor], torch.Tensor]) -> float:
-    """Percent of the held-out digits that it names, given all of them in one batch."""
+    """Percentage of the held-out digits that are classified right, in one batch."""
     images, labels = data()
     with torch.no_grad():
         found = run(images[TRAINING:]).argmax(1)

@@ -1,7 +1,7 @@
 """Models that torchao quantizes after export: prepared, calibrated on random inputs, converted.
 
-Relies on torchao's own quantizer for tests, which both virtual environments have. The converted
-model is an ordinary module of quantize and dequantize operators that eager torch runs: the oracle.
+Relies on torchao's quantizer for tests, which both virtual environments have. The converted model
+is a module of quantize and dequantize operators that eager torch runs: the oracle.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from torch import nn
 
 
 class SmallNet(nn.Module):
-    """Convolutions of both kinds, a norm that folds, a sum, a pool, a linear layer."""
+    """Convolutions of both kinds, a batch norm that folds, a sum, a pool, a linear layer."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -38,7 +38,7 @@ def mlp() -> nn.Module:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Torchao speaks of optional libraries and calls its test quantizer deprecated."""
+    """Torchao's warnings of optional libraries and of its test quantizer are silenced here."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:

@@ -32,12 +32,12 @@ SENTENCES = tuple(sentence for pair in PAIRS for sentence in pair)
 
 
 def statements() -> list[str]:
-    """Other English sentences of this kind, some three thousand tokens, to calibrate with."""
+    """Other English sentences of this kind, about three thousand tokens, for calibration."""
     return Path(__file__).with_name("statements.txt").read_text("utf8").splitlines()
 
 
 def tokenizer(folder: Path) -> Callable[[str], tuple[torch.Tensor, torch.Tensor]]:
-    """A sentence as token numbers and mask, [1, n] of int64 each, by the tokenizer of a folder."""
+    """The tokenizer of a folder: a sentence to token ids and mask, [1, n] of int64 each."""
     from tokenizers import Tokenizer
 
     encoder = Tokenizer.from_file(str(folder / "tokenizer.json"))
@@ -52,5 +52,5 @@ def tokenizer(folder: Path) -> Callable[[str], tuple[torch.Tensor, torch.Tensor]
 
 
 def neighbours(vectors: torch.Tensor) -> torch.Tensor:
-    """The number of the nearest other vector of each; [sentences, n], all of length 1."""
+    """Index of the nearest other vector of each vector; [sentences, n], all of length 1."""
     return (vectors @ vectors.T).fill_diagonal_(-1.0).argmax(1)

@@ -1,5 +1,6 @@
-"""Models as people write them by hand (convolution over time, U-Nets, graphs, caches, loops,
-experts), at every size they may have.
+"""Hand-written models equal eager torch at every size that they allow.
+
+They are convolutions over time, U-Nets, graphs, caches, loops, experts.
 """
 
 from __future__ import annotations
@@ -130,7 +131,7 @@ class Suppression(nn.Module):
 
 
 class AttentionSeenAsRows(nn.Module):
-    """A view of attention's result, which torch's decomposition lays out otherwise."""
+    """A view of attention's result, which has another layout in torch's decomposition."""
 
     def forward(self, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         batch, length, _ = x.shape

@@ -1,5 +1,7 @@
-"""Layers of torch.nn that few whole models use, against eager torch: recurrent cells, attention,
-convolutions of every rank and padding, normalisation, resampling, activations.
+"""Layers of torch.nn that few models use, against eager torch.
+
+They are recurrent cells, attention, convolutions of every rank and padding, normalisation,
+resampling, activations.
 """
 
 from __future__ import annotations
@@ -117,7 +119,7 @@ def test_upsampling_equals_eager_torch(mode: str) -> None:
     assert_parity(Upsample(), (randn(*shape),))
 
 
-def test_bicubic_resampling_is_two_passes_of_the_numbers_of_eager_torch() -> None:
+def test_bicubic_resampling_is_two_passes_and_equals_eager_torch() -> None:
     class Resample(nn.Module):
         def forward(self, x: torch.Tensor) -> list[torch.Tensor]:
             ways: list[dict[str, Any]] = [

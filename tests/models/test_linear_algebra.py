@@ -1,5 +1,7 @@
-"""Functions of torch.linalg over small matrices: exported, run on the C runtime, equal to eager
-torch, with its errors for singular matrices."""
+"""Functions of torch.linalg on small matrices: exported and run, they equal eager torch.
+
+So do the errors for singular matrices.
+"""
 
 from __future__ import annotations
 
@@ -77,7 +79,7 @@ def test_models_with_functions_of_matrices_equal_eager(dtype: torch.dtype) -> No
     assert_parity(Call(*OF_SQUARE), matrices(2, dtype=dtype))
 
 
-def test_operators_with_several_results_get_the_memory_large_matrices_need() -> None:
+def test_operators_with_several_results_have_scratch_memory_for_large_matrices() -> None:
     functions: list[Callable[[torch.Tensor], Any]] = [
         linalg.inv, linalg.svdvals, linalg.eigvalsh, linalg.lu, linalg.qr, linalg.slogdet,
     ]  # fmt: skip

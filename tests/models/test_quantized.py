@@ -1,5 +1,7 @@
-"""Quantized models, lowered to the portable kernels, against the converted modules in eager torch:
-codes of the output are equal or neighbours, weights lie in the file as they were quantized."""
+"""Quantized models on the portable kernels, against the converted modules in eager torch.
+
+Outputs differ by at most one quantization step, and the file has the quantized weights.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,7 @@ def run(program: ExecutorchProgramManager, *inputs: torch.Tensor) -> torch.Tenso
 
 
 def last_scale(program: ExecutorchProgramManager) -> float:
-    """How much one code of the output is worth; 0 when the output is not quantized."""
+    """The quantization step of the output; 0 if the output is not quantized."""
     for node in reversed(program.exported_program().graph.nodes):
         if "dequantize_per_tensor" in str(node.target):
             return float(node.args[1]) if isinstance(node.args[1], float) else 0.0
@@ -86,7 +88,7 @@ def test_the_batch_of_a_quantized_model_may_vary() -> None:
 
 
 class Tables(nn.Module):
-    """Look-ups in tables of 8, 4 and 2 bits, a product with 8-bit weights."""
+    """Embeddings of 8, 4 and 2 bits, and a product with 8-bit weights."""
 
     def __init__(self) -> None:
         super().__init__()

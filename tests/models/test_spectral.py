@@ -1,5 +1,4 @@
-"""Transforms of torch.fft, spectrograms and their inverses: exported, run on the C runtime, equal
-to eager torch."""
+"""Transforms of torch.fft, spectrograms and their inverses on the C runtime equal eager torch."""
 
 from __future__ import annotations
 
@@ -91,7 +90,7 @@ def test_spectrograms_and_their_inverses_equal_eager() -> None:
     )
 
 
-def test_the_number_of_lines_and_their_length_may_vary() -> None:
+def test_the_number_of_rows_and_their_length_may_vary() -> None:
     batch, time = torch.export.Dim("batch", min=1, max=4), torch.export.Dim("time", min=32, max=200)
 
     class Spectrum(nn.Module):

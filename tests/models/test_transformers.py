@@ -1,4 +1,4 @@
-"""Models of the transformers library compute on the C runtime what they compute in eager torch."""
+"""Models of the transformers library on the C runtime equal eager torch."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from executorch_py.testing import assert_parity
 from models.transformer_models import SUBJECTS
 
 
-@pytest.mark.filterwarnings("ignore")  # the library's own, of which its releases have many
+@pytest.mark.filterwarnings("ignore")  # the library's own warnings
 @pytest.mark.parametrize("name", SUBJECTS)
 def test_a_transformer_equals_eager_torch_at_every_length(name: str) -> None:
     subject = SUBJECTS[name]

@@ -1,6 +1,6 @@
-"""torchvision's models compute on the C runtime what they compute in eager torch.
+"""torchvision's models on the C runtime equal eager torch.
 
-Pictures are small where the architecture allows it; every layer kind is still exercised.
+Images are small if the architecture allows it; every kind of layer is still tested.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def test_a_vision_model_equals_eager_torch(name: str) -> None:
 
 def test_a_deep_random_network_verifies_as_it_is_and_fails_with_another_weight() -> None:
     torch.manual_seed(0)
-    # As torchvision makes it: fifty layers without trained statistics lose most of their digits.
+    # Fifty layers with torchvision's initial statistics lose most of their digits.
     model, x = torchvision_models().resnet50(weights=None).eval(), picture(64)
     with torch.no_grad():
         program = to_edge(torch.export.export(model, (x,))).to_executorch()

@@ -1,4 +1,4 @@
-"""How real models divide into XNNPACK delegates: few and large ones, with a reason for the rest."""
+"""Partitions of real models into XNNPACK delegates: few and large, with reasons for the rest."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ IMAGE = (torch.rand(1, 3, 224, 224),)
 
 @pytest.fixture(autouse=True)
 def _no_payloads(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The partitioner decides this before payloads are written."""
+    """Payloads are left empty, since the partitioner decides before they are written."""
     empty = staticmethod(lambda *_: PreprocessResult(b""))
     monkeypatch.setattr(XnnpackBackend, "preprocess", empty)
 

@@ -1,8 +1,8 @@
 """Small, randomly initialised models of the transformers library, with inputs to run them.
 
-Definitions are the library's own; sizes are cut so that a model exports and runs in about a second.
-Weights come from a seed: what is compared is arithmetic, not accuracy. `minilm` alone is of real
-size and trained.
+Definitions are the library's; sizes are reduced so that a model exports and runs in about a second.
+Weights are seeded: tests compare arithmetic, not accuracy. Only `minilm` has its real size and
+trained weights.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def minilm() -> nn.Module:
 
 @dataclass(frozen=True)
 class Subject:
-    """A model's class and configuration by name, and how it is called."""
+    """A model's class and configuration by name, and its inputs."""
 
     model: str
     config: str

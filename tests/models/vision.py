@@ -2,9 +2,9 @@
 
 The PyPI wheel of torchvision carries compiled operators for another torch build; the model
 definitions need none of them, but importing the package registers shape functions for two, so those
-are declared first. The wheel lies in a folder of its own (.venv/vision, see .ci/setup.sh), because
-transformers imports torchvision whenever it can find it. Weights are random but fixed by a seed:
-what is compared is arithmetic, not accuracy.
+are declared first. The wheel is in a separate folder (.venv/vision, see .ci/setup.sh), because
+transformers imports torchvision whenever it can find it. Weights are seeded: tests compare
+arithmetic, not accuracy.
 """
 
 from __future__ import annotations

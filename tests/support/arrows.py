@@ -1,4 +1,4 @@
-"""The arrows of the tree: which rooms of the C sources and of the package may know which.
+"""Tables of arrows: the rooms of C sources and of the package that each room may depend on.
 
 Data flows one way and layers point down only. A line is a room and the rooms that it may include,
 call or import; a room that no line names inherits from the folder above it. Adding a name here is
@@ -7,8 +7,8 @@ a decision about the design: say why in the commit.
 
 from __future__ import annotations
 
-# ---- C: folders below csrc, and files that lie lower than their folder. Includes and calls between
-# files of one room are free.
+# ---- C: folders below csrc, and files on a lower layer than their folder. Includes and calls
+# between files of one room are allowed.
 
 _KERNEL_BASE = {"runtime", "kernels"}
 _LOOPS = {*_KERNEL_BASE, "kernels/loops"}
@@ -69,7 +69,7 @@ C_ARROWS |= {
     },
 }
 
-# ---- Python: modules and packages. Imports within a room are free.
+# ---- Python: modules and packages. Imports within a room are allowed.
 
 _EXIR = "executorch_py.exir"
 _XNNPACK = "executorch_py.backends.xnnpack"
@@ -98,7 +98,7 @@ _EXPORTER = {
 }
 
 PYTHON_ARROWS: dict[str, set[str]] = {
-    # The extension, errors and the table of upstream's paths: everybody may use them.
+    # The extension, errors and the table of upstream's paths, which every room may import.
     "executorch_py": set(),
     "executorch_py.runtime": {"executorch_py"},
     "executorch_py.toolchain": {"executorch_py", "executorch_py.runtime"},
@@ -106,7 +106,7 @@ PYTHON_ARROWS: dict[str, set[str]] = {
         *("executorch_py", "executorch_py.runtime", "executorch_py.toolchain"),
     },
     "executorch_py.__main__": {"executorch_py.cli"},
-    # The exporter, from the words that all of it uses to the stages that users call.
+    # The exporter, from errors and schema to the stages that users call.
     f"{_EXIR}.error": set(),
     f"{_EXIR}.schema": set(),
     f"{_EXIR}._warnings": set(),
@@ -182,7 +182,7 @@ PYTHON_ARROWS: dict[str, set[str]] = {
 LAZY_UPWARD: set[tuple[str, str]] = {
     ("executorch_py", "executorch_py.runtime"),
     ("executorch_py", "executorch_py.toolchain.sources"),
-    # A program verifies itself and records its export: what verifies and records is above it.
+    # A program's methods verify it and record its export; that code is above it.
     (f"{_EXIR}.program.upper_floors", "executorch_py.testing.parity"),
     (f"{_EXIR}.program.upper_floors", "executorch_py.devtools.etrecord"),
     # A delegate lowers itself alone, as upstream's LoweredBackendModule.buffer() does.

@@ -1,11 +1,11 @@
-"""Times of two checkouts by turns in one run: import, load, run, call, lowering.
+"""Times of two checkouts, measured by turns: import, load, run, call, lowering.
 
     python checkout_times.py OLD_CHECKOUT NEW_CHECKOUT [--rounds N] [--python P] [--only SUBJECT]
 
-The subject is a MobileNetV2 of full size, delegated to XNNPACK, with own operators and for any
-runtime, on one thread. Each round asks both sides, and every other round in the other order, so
-that a machine that slows down changes both. Prints medians, their ratio new/old, and the quartiles
-of the rounds' ratios.
+The model is a MobileNetV2 of full size, delegated to XNNPACK, with own operators and for any
+runtime, on one thread. Each round measures both sides, every second round in reverse order, so that
+a slower machine affects both. The output has medians, their ratio new/old, and the quartiles of the
+rounds' ratios.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ print((time.perf_counter() - start) * 1e3)
 """
 
 
-# ---- one side, in a process of its own
+# ---- one side, in a separate process
 
 
 def mobilenet_v2() -> Any:
@@ -75,7 +75,7 @@ def mobilenet_v2() -> Any:
 
 
 class Side:
-    """Answers requests: seconds of one thing, done once."""
+    """A server of one checkout: seconds of one action, done once."""
 
     def __init__(self) -> None:
         import numpy as np

@@ -4,19 +4,20 @@
     python compare_checkouts.py compare OLD.json NEW.json [--public] [--explained FILE]
     python compare_checkouts.py times OLD_CHECKOUT NEW_CHECKOUT [--rounds N]
 
-`record` runs the package of a checkout in processes of their own: PYTHONPATH is the checkout, whose
-extension must be built. It needs torch. `--asked` gives the record whose public names the new
-checkout must answer to; old module paths that are aliases then count as there. `--twice` makes
-every export again, in the other order, and refuses those that differ. `--only SECTION` renews one
-section of a record that exists.
+`record` runs the package of a checkout in separate processes: PYTHONPATH is the checkout, whose
+extension must be built. It needs torch. `--asked` is the record whose public names are looked up in
+the new checkout, so that old module paths that are aliases count as present. `--twice` makes every
+export again, in reverse order, and fails for those that differ. `--only SECTION` renews one section
+of an existing record.
 
-`compare` prints one line for each difference and ends with 1 when there is any. `--public` leaves
+`compare` prints one line for each difference; its exit code is 1 if there is any. `--public` leaves
 out module paths and names that are neither upstream's nor documented. `--explained` names a file of
 lines `difference  # reason`; these are printed with their reasons and are not counted.
 
-Quantized exports depend on the processor: calibration adds floats with its instructions. So do the
-results of delegates. Records bear the class of the processor, and are equal on one class only. The
-graphs that torchao traces depend on it, too, but exports are made as on one processor with AMX.
+Quantized exports depend on the processor, whose instructions calibration uses to add floats. So do
+the results of delegates. Records contain the class of the processor, and are equal on one class
+only. The graphs that torchao traces depend on it, too, but exports are made as on a processor with
+AMX.
 """
 
 from __future__ import annotations
@@ -102,8 +103,8 @@ def _processor() -> str:
 
 def about(checkout: Checkout) -> Record:
     """Versions and the class of the processor."""
-    told = json.loads(checkout.run(checkout.python, "-c", _ABOUT).splitlines()[-1])
-    package = Path(told.pop("package")).resolve()
+    versions = json.loads(checkout.run(checkout.python, "-c", _ABOUT).splitlines()[-1])
+    package = Path(versions.pop("package")).resolve()
     if not package.is_relative_to(checkout.root):
         raise SystemExit(f"expected the package in {checkout.root}, got {package}")
     return {
@@ -113,7 +114,7 @@ def about(checkout: Checkout) -> Record:
         "machine": platform.machine(),
         "catalogue": catalogue_hash(),
         "asked": checkout.options.asked is not None,
-        **told,
+        **versions,
     }
 
 
@@ -221,22 +222,24 @@ def changed_exports(old: Record, new: Record) -> Iterator[str]:
 
 
 def lost_names(old: Record, new: Record, public: bool = False) -> Iterator[str]:
-    """Modules and names that the new checkout lacks; `public`: upstream's and documented ones."""
+    """Modules and names that the new checkout lacks; with `public`, upstream's and documented."""
     for module, facts in sorted(old.items()):
-        upstream, told = set(facts["upstream"]), set(facts["documented"])
-        kind = "upstream" if facts["is_upstream"] else "documented" if told else "internal"
+        upstream, in_docs = set(facts["upstream"]), set(facts["documented"])
+        kind = "upstream" if facts["is_upstream"] else "documented" if in_docs else "internal"
         if module not in new:
             if not (public and kind == "internal"):
                 yield f"module {module} ({kind}): gone, with {len(facts['names'])} names"
             continue
         for name in sorted(set(facts["names"]) - set(new[module]["names"])):
-            kind = "upstream" if name in upstream else "documented" if name in told else "internal"
+            kind = (
+                "upstream" if name in upstream else "documented" if name in in_docs else "internal"
+            )
             if not (public and kind == "internal"):
                 yield f"name {module}.{name} ({kind}): gone"
 
 
 def lost_tests(old: Record, new: Record) -> Iterator[str]:
-    """Tests by function and parameters; the file does not count, how many have the name does.
+    """Tests that are lost, by function and parameters; the file is ignored, the count is not.
 
     A test without parameters is still there when it was given some.
     """
@@ -331,7 +334,7 @@ def main() -> int:
     of_record.add_argument("checkout", type=Path)
     of_record.add_argument("out", type=Path)
     of_record.add_argument("--python", default=sys.executable)
-    of_record.add_argument("--asked", type=Path, help="the old record, whose names are asked for")
+    of_record.add_argument("--asked", type=Path, help="the old record, whose names are looked up")
     of_record.add_argument("--upstream", type=Path, help="the folder of upstream's package")
     of_record.add_argument("--twice", action="store_true", help="prove that exports are stable")
     of_record.add_argument("--only", action="append", choices=sorted(SECTIONS), default=[])

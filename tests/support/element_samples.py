@@ -1,5 +1,7 @@
-"""Inputs for the tests of operators that move elements: tensors of every element type, dense in any
-dim order, whose elements differ as far as the type allows, so that a wrong address shows."""
+"""Inputs for tests of copy operators: tensors of every element type, dense in any dim order.
+
+Their elements differ as far as the type allows, so that a wrong address changes the result.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ ONE_PER_SIZE = [torch.int8, torch.float16, torch.float32, torch.float64, torch.c
 def sample(
     shape: Sequence[int], dtype: torch.dtype = torch.float32, order: Sequence[int] | None = None
 ) -> torch.Tensor:
-    """1, 2, 3, … in logical order (wrapped for narrow types), laid out in dim order `order`."""
+    """The tensor 1, 2, 3, … in logical order (wrapped for narrow types), with a dim order."""
     n = math.prod(shape)
     flat = torch.arange(1, n + 1)
     if dtype == torch.bool:
@@ -37,13 +39,13 @@ def sample(
 
 
 def laid_out(t: torch.Tensor, order: Sequence[int]) -> torch.Tensor:
-    """The same values in memory order `order`, outermost dimension first."""
+    """The same values with dim order `order`, outermost dimension first."""
     back = [order.index(d) for d in range(t.dim())]
     return t.permute(list(order)).contiguous().permute(back)
 
 
 def orders(rank: int) -> list[list[int]]:
-    """A few dim orders of a rank: plain, last two exchanged, reversed, channels last."""
+    """Dim orders of a rank: contiguous, last two exchanged, reversed, channels last."""
     plain = list(range(rank))
     found = [plain]
     if rank >= 2:

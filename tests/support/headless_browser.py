@@ -1,4 +1,4 @@
-"""A headless Chromium that opens pages at a given width, driven over a pipe by its own protocol.
+"""A headless Chromium that opens pages at a given width, controlled over a pipe.
 
 Only the standard library is needed: the DevTools protocol is JSON messages that end with a zero
 byte, which Chromium reads from descriptor 3 and writes to descriptor 4.
@@ -44,7 +44,7 @@ class Browser:
             "--disable-dev-shm-usage",
         ]
         options += ["--disable-background-networking", "--no-first-run", "--hide-scrollbars"]
-        if os.getuid() == 0:  # Chromium's sandbox refuses to work for root
+        if os.getuid() == 0:  # Chromium's sandbox does not work for root
             options.append("--no-sandbox")
         self.process = subprocess.Popen(
             [

@@ -17,7 +17,7 @@ Tensors = tuple[torch.Tensor, ...]
 class Case:
     """One function of a module's layers and of inputs of these shapes.
 
-    left: operators that stay float in static quantization, with reasons.
+    `left` has operators that stay float in static quantization, with reasons.
     """
 
     name: str

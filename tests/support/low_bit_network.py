@@ -1,4 +1,4 @@
-"""A small network with an embedding and linear layers, its weights quantized to few bits.
+"""A small network with an embedding and linear layers, and low-bit weights.
 
 PT2E quantizes them after the export, or torchao before it.
 """
@@ -57,7 +57,7 @@ def by_pt2e(linear: Any = None, table: Any = None, samples: int = 0) -> Any:
 
 
 def by_torchao(name: str, of: type[nn.Module] = nn.Linear, **settings: Any) -> nn.Module:
-    """The model after torchao's `quantize_` of a class of layers; `name`: the configuration."""
+    """The model after torchao's `quantize_` of a class of layers, by a configuration's name."""
     logging.disable(logging.WARNING)
     try:
         from torchao import quantization
@@ -114,7 +114,7 @@ TORCHAO: dict[str, Callable[[], nn.Module]] = {
 
 
 def exported(name: str) -> tuple[nn.Module, ExportedProgram]:
-    """The model of that name, and what export makes of it on the processor that it names."""
+    """The model of that name, and its exported program on the processor that it names."""
     with processor("VNNI" if "VNNI" in name else "no VNNI"), torch.no_grad():
         model = {**PT2E, **TORCHAO}[name]()
         return model, torch.export.export(model, (INDICES,))

@@ -1,4 +1,4 @@
-"""Runs single operators of the C kernels and compares them with eager torch, without any export.
+"""Driver of single operators of the C kernels: compares them with eager torch, without an export.
 
     check_op(torch.ops.aten.add.out, x, y, alpha=2)       # values, shape and dtype of eager torch
     check_op(torch.ops.aten.sum.IntList_out, x, [1], True, out_dtype=torch.int64)
@@ -46,7 +46,7 @@ from support.op_values import (
     read_out,
 )
 
-# Tests take what they say of arguments from here too.
+# Types of arguments are exported here too, for tests.
 __all__ = [
     "Const",
     "Doubles",
@@ -72,7 +72,7 @@ __all__ = [
     "time_op",
 ]
 
-# relative, absolute: torch.testing.assert_close's defaults. Types that are absent compare exactly.
+# Tolerances (relative, absolute) of torch.testing.assert_close; other types compare exactly.
 TOLERANCES: dict[torch.dtype, tuple[float, float]] = {
     torch.float16: (1e-3, 1e-5),
     torch.bfloat16: (1.6e-2, 1e-5),
@@ -82,7 +82,7 @@ TOLERANCES: dict[torch.dtype, tuple[float, float]] = {
     torch.complex128: (1e-7, 1e-7),
 }
 ISA_COUNT = 4
-# How check_op repeats a call: outputs that grow, prepared, threads.
+# Repetitions of a call in check_op: whether outputs grow, whether it is prepared, threads.
 WAYS = ((True, False, 1), (False, True, 1), (False, True, 3), (True, True, 1))
 
 
@@ -116,8 +116,8 @@ def library() -> ctypes.CDLL:
     lib.etd_name.restype = ctypes.c_char_p
     lib.etd_name.argtypes = [ctypes.c_size_t]
     lib.etd_n_args.restype = ctypes.c_size_t
-    for asked in (lib.etd_n_args, lib.etd_has_prepare, lib.etd_needs_prepare):
-        asked.argtypes = [ctypes.c_void_p]
+    for query in (lib.etd_n_args, lib.etd_has_prepare, lib.etd_needs_prepare):
+        query.argtypes = [ctypes.c_void_p]
     lib.etd_has_prepare.restype = lib.etd_needs_prepare.restype = ctypes.c_bool
     lib.etd_dtypes.restype = ctypes.c_uint32
     lib.etd_dtypes.argtypes = [ctypes.c_void_p, ctypes.c_bool]
@@ -136,7 +136,7 @@ def has_op(name: str) -> bool:
 
 
 def needs_prepare(name: str) -> bool:
-    """Whether a method that is loaded without prepare steps prepares this operator all the same."""
+    """Whether the operator has its prepare step also in a method loaded without such steps."""
     op = library().etd_find(name.encode())
     return bool(op) and bool(library().etd_needs_prepare(op))
 
@@ -149,7 +149,7 @@ def run_op(
     threads: int = 1,
     tensor_list_out: bool = False,
 ) -> list[torch.Tensor]:
-    """Runs one operator; returns its outputs. Raises OpError with the kernel's status and words."""
+    """Runs one operator; returns its outputs. OpError has the kernel's status and message."""
     real, ahead = Values(False), Values(True)
     call = real.call(args, out, tensor_list_out)
     minimal = not prepared and needs_prepare(name)
@@ -193,8 +193,10 @@ def run_growing(
     threads: int = 1,
     tensor_list_out: bool = False,
 ) -> list[list[torch.Tensor]]:
-    """Loads one operator for tensors whose sizes may change, prepared with the largest arguments,
-    and calls it with each of calls in turn; returns the outputs of each."""
+    """Outputs of several calls of one operator, which is loaded for tensors that change sizes.
+
+    It is prepared with the largest arguments.
+    """
     ahead = Values(True, growing=True)
     planned, values = ahead.call(bound, out, tensor_list_out)
     results = []
@@ -208,7 +210,7 @@ def run_growing(
 
 @contextmanager
 def isa_limit(isa: int) -> Iterator[None]:
-    """Operators run inside use instruction sets up to this one (eti_isa of micro/isa_select.h)."""
+    """Operators within this context use instruction sets up to `isa` (eti_isa of isa_select.h)."""
     library().etd_limit_isa(isa)
     try:
         yield
@@ -241,8 +243,8 @@ def time_op(
     rounds: int = 5,
     tensor_list_out: bool = False,
 ) -> float:
-    """Nanoseconds of one call (best of the rounds): of processor time on one thread, else of the
-    clock."""
+    """Nanoseconds of one call, the minimum of the rounds: processor time if on one thread, else
+    wall-clock time."""
     lib = library()
     real, ahead = Values(False), Values(True)
     array, _ = real.call(args, out, tensor_list_out)
@@ -254,7 +256,7 @@ def time_op(
 
 
 def assert_close(actual: torch.Tensor, expected: torch.Tensor, scale: float = 1.0) -> None:
-    """Same shape and dtype, values within the dtype's tolerance times scale; NaN equals NaN."""
+    """Asserts equal shape and dtype, and values within the dtype's tolerance times `scale`."""
     rtol, atol = TOLERANCES.get(expected.dtype, (0.0, 0.0))
     if not expected.dtype.is_floating_point and not expected.dtype.is_complex:
         scale = 1.0
@@ -264,7 +266,7 @@ def assert_close(actual: torch.Tensor, expected: torch.Tensor, scale: float = 1.
 
 
 def assert_same(actual: torch.Tensor, expected: torch.Tensor, how: str) -> None:
-    """Equal element for element; NaN equals NaN."""
+    """Asserts that elements are equal; NaN equals NaN."""
     if actual.dtype == expected.dtype and torch.equal(actual, expected):
         return
     torch.testing.assert_close(
@@ -273,7 +275,7 @@ def assert_same(actual: torch.Tensor, expected: torch.Tensor, how: str) -> None:
 
 
 def plain(arg: Any) -> Any:
-    """An argument as eager torch takes it."""
+    """An argument in the form of eager torch."""
     if isinstance(arg, Const):
         return arg.tensor
     if isinstance(arg, (Tensors, OptionalTensors)):
@@ -282,7 +284,7 @@ def plain(arg: Any) -> Any:
 
 
 def full_arguments(op: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
-    """Every argument of the out variant's schema but the outs, defaults filled in."""
+    """Every argument of the out variant's schema except the outs, with defaults."""
     full = []
     for i, a in enumerate(s for s in op._schema.arguments if not s.is_out):
         if i < len(args):
@@ -347,7 +349,7 @@ def check_call(
     scale: float = 1.0,
     listed: bool = False,
 ) -> list[torch.Tensor]:
-    """check_op for a kernel that torch need not know, with all its arguments and its results."""
+    """Like check_op, for a kernel that torch need not have, with all arguments and results."""
 
     def outs(dynamic: bool) -> list[Out]:
         made = []

@@ -1,4 +1,4 @@
-"""Builds the arguments of a kernel call as C values, and reads its outputs.
+"""Arguments of a kernel call as C values, and its outputs.
 
 Arguments of tests that torch has no type for: Const, Out, Tensors, OptionalTensors,
 Doubles. A tensor may be dense in any dim order, which is kept. torch.dtype, torch.memory_format and
@@ -43,7 +43,7 @@ FLAG_CONSTANT, FLAG_DYNAMIC, FLAG_PLANNED, FLAG_CONTIGUOUS = 1, 2, 4, 8
 
 @dataclass
 class Const:
-    """A tensor argument whose data prepare may read (a weight)."""
+    """A constant tensor (a weight), whose data the prepare step may read."""
 
     tensor: torch.Tensor
 
@@ -64,7 +64,7 @@ class Doubles(list[float]):
 
 @dataclass
 class Out:
-    """Planned output memory. shape is the largest; start, where given, the shape before the run."""
+    """Planned output memory. `shape` is the upper bound; `start` is the shape before the run."""
 
     dtype: torch.dtype
     shape: Sequence[int]
@@ -129,7 +129,7 @@ def _strides(sizes: Sequence[int], order: Sequence[int]) -> list[int]:
 
 @dataclass
 class Built:
-    """One Out after it was built: where its bytes are."""
+    """The memory of one Out: its C tensor and its bytes."""
 
     memory: Any
     c: CTensor
@@ -138,7 +138,7 @@ class Built:
 
 
 class Values:
-    """Builds C values and keeps everything they point to alive."""
+    """A builder of C values, which keeps everything that they point to alive."""
 
     def __init__(self, preparing: bool, growing: bool = False) -> None:
         self.preparing = preparing

@@ -1,5 +1,6 @@
-"""Writes the page of what runs: every kernel with its dtypes, ranks, layouts and tests, and every
-overload that torch tags `core` with the way it takes to the runtime.
+"""Generator of the page of operators: kernels with dtypes, ranks, layouts, tests; core overloads.
+
+Core overloads are those that torch tags `core`; the page has the way of each to the runtime.
 
     python tests/support/operator_coverage.py [build/docs/operators.md]        (make docs)
 
@@ -20,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 TESTS = Path(__file__).resolve().parents[1]
-# Core overloads without a way to the runtime, and why.
+# Core overloads without a way to the runtime, with reasons.
 REASONS: dict[str, str] = {}
 # Kernels that refuse some layouts; every other one takes any dim order of every operand.
 LAYOUTS = {
@@ -31,7 +32,7 @@ LAYOUTS = {
 }
 
 
-# Kernels that the operator table leaves to tests with names, by the start of their names, and why.
+# Kernels without rows in the operator table, by the start of their names, with reasons.
 WITHOUT_ROWS = {
     "executorch_prim::": "numbers, not tensors",
     "executorch_py::": "judged by the operators they are made of",
@@ -149,7 +150,7 @@ def kernels() -> list[Kernel]:
 
 
 def reason_without_rows(name: str) -> str:
-    """Why a kernel has no rows in the operator table; empty where nobody says."""
+    """The reason why a kernel has no rows in the operator table; empty if there is none."""
     found = [why for start, why in WITHOUT_ROWS.items() if name.startswith(start)]
     return found[0] if found else ""
 
@@ -168,7 +169,7 @@ def core_overloads() -> Iterator[Any]:
 
 
 def way_of(op: Any) -> str:
-    """How an overload reaches a kernel; empty when it does not."""
+    """The way of an overload to a kernel; empty if there is none."""
     import torch
 
     from executorch_py import _C

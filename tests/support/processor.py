@@ -1,4 +1,4 @@
-"""Processors that torch and torchao may find themselves on, so that every machine tests them all.
+"""Processors that torch and torchao may detect, so that every machine tests all of them.
 
 `torch.cpu.get_capabilities` answers every question about instruction sets that Python code of torch
 and torchao asks. torchao traces another graph for int8 products where AVX-512 VNNI is and AMX is
@@ -22,7 +22,7 @@ PROCESSORS = {
 
 @contextmanager
 def processor(name: str) -> Iterator[None]:
-    """Within it torch's Python code sees the instruction sets of that processor."""
+    """Context in which torch's Python code detects the instruction sets of a processor."""
     capabilities = {**torch.cpu.get_capabilities(), **PROCESSORS[name]}
     with mock.patch.object(torch.cpu, "get_capabilities", lambda: capabilities):
         yield

@@ -1,5 +1,6 @@
-"""Makes small program files by hand, value by value, for tests of the runtime that must not depend
-on what the exporter happens to emit. Uses the file format's dataclasses and serialiser only.
+"""Small program files, built value by value, for tests that must not depend on the exporter.
+
+Uses the file format's dataclasses and serializer only.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ ITEM_BYTES = {"bfloat16": 2, "float8_e5m2": 1}
 
 
 class MethodMaker:
-    """One method under construction. Every call that makes a value returns its index."""
+    """A builder of one method. Every call that makes a value returns its index."""
 
     def __init__(self, name: str = "forward") -> None:
         self.name = name
@@ -94,7 +95,7 @@ class MethodMaker:
         )
 
     def call(self, operator: str, *args: int) -> None:
-        """An instruction; args are value indices, the result once more at the end included."""
+        """Adds an instruction; args are value indices, with the result repeated at the end."""
         name, _, overload = operator.partition(".")
         wanted = s.Operator(name, overload)
         if wanted not in self.operators:
@@ -160,7 +161,7 @@ def program_bytes(*methods: MethodMaker) -> bytes:
 def adder(
     sizes: Sequence[int] = (2, 3), dtype: str = "float32", name: str = "forward", **kwargs: Any
 ) -> MethodMaker:
-    """forward(x, y) -> x + y; keywords go to all three tensors."""
+    """A method forward(x, y) -> x + y; keywords are options of all three tensors."""
     method = MethodMaker(name)
     x, y, out = (method.tensor(sizes, dtype, **kwargs) for _ in range(3))
     method.add(x, y, out)
@@ -169,7 +170,7 @@ def adder(
 
 
 def summing_loop(times: int, n: int, name: str = "forward") -> MethodMaker:
-    """forward(x) -> x added `times` times to zero, one addition after another."""
+    """A method forward(x) -> x added `times` times to zero, in a loop."""
     method = MethodMaker(name)
     x = method.tensor([n])
     total = method.tensor([n])

@@ -1,4 +1,4 @@
-"""Comments and docstrings of the checkout as plain sentences, for tests of how they are written."""
+"""Comments and docstrings of the checkout as plain sentences, for tests of their wording."""
 
 from __future__ import annotations
 

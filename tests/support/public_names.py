@@ -1,4 +1,4 @@
-"""Public names of a package, module by module, and whether a list of such names still answers.
+"""Public names of a package by module, and those of a list that still exist.
 
 A program: `python public_names.py OUT.json [--asked OLD.json]` with PYTHONPATH set to the checkout.
 Without a list it walks the modules of executorch_py; a name is public when `__all__` has it, or,
@@ -103,7 +103,7 @@ def upstream_names(folder: Path, module: str) -> set[str] | None:
 
 
 def _import(name: str) -> types.ModuleType | str:
-    """The module, or the reason why there is none. `__main__` would run: it is only looked for."""
+    """The module, or the error of its import. `__main__` would run, so it is only located."""
     try:
         if name.endswith("__main__"):
             there = importlib.util.find_spec(name) is not None
@@ -115,7 +115,7 @@ def _import(name: str) -> types.ModuleType | str:
 
 def record(root: Path, upstream: Path | None) -> dict[str, Any]:
     """Module → its names, and which of them are upstream's or documented."""
-    told = documented(root)
+    in_docs = documented(root)
     found: dict[str, Any] = {}
     for name in modules():
         module = _import(name)
@@ -128,13 +128,13 @@ def record(root: Path, upstream: Path | None) -> dict[str, Any]:
             "names": names,
             "is_upstream": theirs is not None,
             "upstream": sorted(set(names) & (theirs or set())),
-            "documented": sorted(set(names) & told.get(name, set())),
+            "documented": sorted(set(names) & in_docs.get(name, set())),
         }
     return found
 
 
 def answers(asked: dict[str, Any]) -> dict[str, Any]:
-    """Module → those of the names asked for that it has; a module that is gone is left out."""
+    """Module → the listed names that it has; a module that no longer exists is left out."""
     found: dict[str, Any] = {}
     for name, facts in asked.items():
         module = _import(name)
@@ -146,7 +146,7 @@ def answers(asked: dict[str, Any]) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("out", type=Path)
-    parser.add_argument("--asked", type=Path, help="the record whose names are asked for")
+    parser.add_argument("--asked", type=Path, help="the record whose names are looked up")
     parser.add_argument("--upstream", type=Path, help="the folder of upstream's package")
     arguments = parser.parse_args()
     warnings.filterwarnings("ignore")

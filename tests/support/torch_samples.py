@@ -1,9 +1,9 @@
-"""Calls of ATen operators that torch's own test samples come down to.
+"""Calls of ATen operators in torch's own test samples (OpInfo).
 
-Torch ships, for each of its public functions, arguments that its own tests run it with (OpInfo):
-shapes without elements or dimensions, broadcasting, permuted memory, odd arguments. `calls` runs a
-fixed choice of them in eager torch and gives every call of an operator below that has an out
-variant, once, with what eager gave. Knows nothing of kernels.
+For each of its public functions torch has arguments of its tests: shapes without elements or
+dimensions, broadcasting, permuted memory, unusual arguments. `calls` runs a fixed selection of them
+in eager torch. It yields every call of an ATen operator with an out variant, once, with eager's
+results. Knows no kernel.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from executorch_py.exir.ir.out_variants import find_out_variant
 
 DTYPES = [torch.float32, torch.int64, torch.bool, torch.float16]
-SAMPLES = 4  # of each function and dtype: the first, the last, and evenly between
-READ = 40  # of so many; some functions have thousands
+SAMPLES = 4  # samples of each function and dtype: the first, the last, and evenly between
+READ = 40  # samples that are read of a function; some have thousands
 LARGEST = 20_000  # elements of all arguments together
 
 
@@ -54,7 +54,7 @@ def functions() -> list[Any]:
 
 
 def calls(infos: Sequence[Any]) -> Iterator[Call]:
-    """Every call behind the samples of these functions, each once."""
+    """Every ATen call in the samples of these functions, each once."""
     seen = set()
     for info, dtype in itertools.product(infos, DTYPES):
         if dtype not in info.dtypes:
@@ -67,7 +67,7 @@ def calls(infos: Sequence[Any]) -> Iterator[Call]:
 
 def _of_one(info: Any, dtype: torch.dtype) -> Iterator[Call]:
     torch.manual_seed(0)
-    # Not `info.sample_inputs`, which walks the stack at each call to say where samples come from.
+    # `info.sample_inputs` is slower: it walks the stack at each call to record a sample's origin.
     made = info.sample_inputs_func(info, "cpu", dtype, False)
     samples = list(itertools.islice(made, READ))
     picked = sorted({i * (len(samples) - 1) // (SAMPLES - 1) for i in range(SAMPLES)})
@@ -87,7 +87,7 @@ def _of_one(info: Any, dtype: torch.dtype) -> Iterator[Call]:
 
 
 class _Recorder(TorchDispatchMode):
-    """Keeps the calls that change none of their arguments, as they were before later ones did."""
+    """Records calls that change none of their arguments, with copies of arguments and results."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -107,7 +107,7 @@ class _Recorder(TorchDispatchMode):
 
 
 def _dense(t: torch.Tensor) -> torch.Tensor:
-    """A copy that lies as a program's tensor can: dense, in any dim order."""
+    """A copy with a layout that a program's tensor may have: dense, in any dim order."""
     if t.layout != torch.strided:
         return t
     t = t.resolve_conj().resolve_neg()

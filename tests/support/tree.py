@@ -1,4 +1,4 @@
-"""The checkout as its structure tests see it: files, functions, imports, includes, calls.
+"""The checkout for structure tests: its files, functions, imports, includes, calls.
 
 Everything is read from text: Python by its syntax trees, C by lines, which the formatter keeps
 regular (a function ends with the first `}` at the beginning of a line). Knows no rule.
@@ -18,11 +18,12 @@ from pathlib import Path
 from support.paths import ROOT
 
 PACKAGE = "executorch_py"
+EXTENSION = f"{PACKAGE}._C"
 
 
 @dataclass(frozen=True)
 class Function:
-    """A function with a body, and how many lines it has, from its first to its last."""
+    """A function with a body, and its number of lines."""
 
     path: str
     name: str
@@ -121,9 +122,11 @@ def imports() -> tuple[Import, ...]:
     """Every import of one module of the package by another, in functions and for types included."""
     found = set()
     for name, path in modules().items():
-        for node, kind in _import_nodes(ast.parse(text(path)).body, ""):
+        body = ast.parse(text(path)).body
+        for node, kind in _import_nodes(body, ""):
             for imported in _imported(node):
                 found.add(Import(name, imported, kind))
+        found.update(Import(name, imported, "lazy") for imported in _homes(name, body))
     return tuple(sorted(found, key=lambda i: (i.importer, i.imported, i.kind)))
 
 
@@ -137,23 +140,78 @@ def _import_nodes(
         inner = kind
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             inner = "lazy"
-        elif isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
-            inner = "type"
-        for block in ("body", "orelse", "finalbody"):
+        is_for_types = isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        yield from _import_nodes(getattr(node, "body", []), "type" if is_for_types else inner)
+        for block in ("orelse", "finalbody"):
             yield from _import_nodes(getattr(node, block, []), inner)
-        for handler in getattr(node, "handlers", []):
-            yield from _import_nodes(handler.body, inner)
+        for branch in [*getattr(node, "handlers", []), *getattr(node, "cases", [])]:
+            yield from _import_nodes(branch.body, inner)
 
 
 def _imported(node: ast.Import | ast.ImportFrom) -> list[str]:
     if isinstance(node, ast.Import):
         names = [alias.name for alias in node.names]
     elif node.module is None or node.level:
-        names = []
+        names = []  # a relative import, of which there is none
     else:
         whole = [f"{node.module}.{alias.name}" for alias in node.names]
-        names = [name if name in modules() else node.module for name in whole]
+        names = [n if n in modules() or n == EXTENSION else node.module for n in whole]
     return [name for name in names if name.split(".")[0] == PACKAGE]
+
+
+def _homes(package: str, body: list[ast.stmt]) -> Iterator[str]:
+    """Modules of the package that `_HOME` names, a table of public name -> module.
+
+    The package imports them by their names when a public name is first used.
+    """
+    for value, constants in _values_of_home(body):
+        home = _text_of(value, constants)
+        if not home.startswith("torch"):
+            yield home if home in modules() else f"{package}.{home}"
+
+
+def _values_of_home(body: list[ast.stmt]) -> Iterator[tuple[ast.expr, dict[str, str]]]:
+    """Values of the dictionary `_HOME` of a module, and the texts that were assigned before it."""
+    constants: dict[str, str] = {}
+    for node in body:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            if node.targets[0].id == "_HOME":
+                assert isinstance(node.value, ast.Dict)
+                yield from ((value, constants) for value in node.value.values)
+            elif isinstance(node.value, ast.Constant):
+                constants[node.targets[0].id] = str(node.value.value)
+
+
+def _text_of(value: ast.expr, constants: dict[str, str]) -> str:
+    """A literal string or f-string of constants."""
+    if isinstance(value, ast.JoinedStr):
+        return "".join(_text_of(part, constants) for part in value.values)
+    if isinstance(value, ast.FormattedValue):
+        return constants[ast.unparse(value.value)]
+    assert isinstance(value, ast.Constant)
+    return str(value.value)
+
+
+def relative_imports() -> list[str]:
+    """Relative imports of the package and of the tests."""
+    return [
+        f"{path}:{node.lineno}"
+        for path in python_files()
+        for node in ast.walk(ast.parse(text(path)))
+        if isinstance(node, ast.ImportFrom) and node.level
+    ]
+
+
+def computed_imports() -> set[str]:
+    """Modules of the package that import modules whose names they compute."""
+    return {
+        name
+        for name, path in modules().items()
+        for node in ast.walk(ast.parse(text(path)))
+        if isinstance(node, ast.Call)
+        and ast.unparse(node.func).endswith("import_module")
+        and not isinstance(node.args[0], ast.Constant)
+    }
 
 
 # ---- calls between C files

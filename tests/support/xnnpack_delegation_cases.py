@@ -1,7 +1,7 @@
 """Small programs to compare two partitioners: one operator each, at a limit or within it.
 
-Read by our tests and, in upstream's environment, by xnnpack_upstream_delegation.py; imports torch
-and torchao only. Each case is made anew on every call, from a fixed seed.
+Tests use this module, as does xnnpack_upstream_delegation.py in upstream's environment; it imports
+torch and torchao only. Each case is rebuilt on every call, from a fixed seed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Of(nn.Module):
 
 @dataclass(frozen=True)
 class Case:
-    """A program: a module or a way to make one, inputs by shape, and how it is quantized."""
+    """A program: a module or its factory, shapes of inputs, and a kind of quantization."""
 
     model: Callable[..., Any]
     shapes: tuple[tuple[int, ...], ...] = ((2, 3, 8, 8),)
@@ -88,18 +88,18 @@ def case_of(node: Any, names: list[str]) -> str:
     owners = [name for name in names for _ in CASES[name].shapes]
     waiting, seen = [node], {node}
     while waiting:
-        near = waiting.pop(0)
-        for path, _ in near.meta.get("nn_module_stack", {}).values():
+        other = waiting.pop(0)
+        for path, _ in other.meta.get("nn_module_stack", {}).values():
             parts = str(path).split(".")
             if parts[0] == "cases" and len(parts) > 1:
                 return names[int(parts[1].split("@")[0])]
-        given = re.fullmatch(r"inputs_(\d+)", near.name)
-        if given is not None:
-            return owners[int(given[1])]
-        around = [*near.all_input_nodes, *near.users]
-        around = [n for n in around if n not in seen and "delegate" not in str(n.target)]
-        seen.update(around)
-        waiting += around
+        found = re.fullmatch(r"inputs_(\d+)", other.name)
+        if found is not None:
+            return owners[int(found[1])]
+        neighbours = [*other.all_input_nodes, *other.users]
+        neighbours = [n for n in neighbours if n not in seen and "delegate" not in str(n.target)]
+        seen.update(neighbours)
+        waiting += neighbours
     raise AssertionError(f"{node} belongs to no case: {node.meta}")
 
 
@@ -122,7 +122,7 @@ def of(factory: Callable[[], nn.Module]) -> Callable[[], nn.Module]:
 
 
 class InIntegers(nn.Module):
-    """A module between quantize and dequantize operators that no quantizer wrote."""
+    """A module between quantize and dequantize operators that are written by hand."""
 
     def __init__(self, module: nn.Module, steps: tuple[tuple[float, int], ...]) -> None:
         super().__init__()

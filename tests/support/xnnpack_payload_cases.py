@@ -1,7 +1,7 @@
 """Models that cover upstream's payloads: every node kind, element type and quantized form.
 
-One model has many operators, because exporting takes most of the time. Read by upstream's process
-and by the tests; knows neither runtime.
+One model has many operators, because exporting takes most of the time. Upstream's process and the
+tests use this module, which knows neither runtime.
 """
 
 from __future__ import annotations

@@ -111,12 +111,12 @@ def rounded(x: torch.Tensor, scale: float, zero_point: int) -> torch.Tensor:
 class PerToken(nn.Module):
     """A linear layer on integers, with input scales by row and weight scales by row or group."""
 
-    def __init__(self, group: int, most: int) -> None:
+    def __init__(self, group: int, max_integer: int) -> None:
         super().__init__()
         weight = data(8, 64)
-        self.group, self.most, self.bias = group, most, nn.Parameter(data(8))
+        self.group, self.max_integer, self.bias = group, max_integer, nn.Parameter(data(8))
         groups = weight.reshape(8, -1, group)
-        self.register_buffer("scales", groups.abs().amax(-1) / most)
+        self.register_buffer("scales", groups.abs().amax(-1) / max_integer)
         rounded = (groups / self.scales.unsqueeze(-1)).round().to(torch.int8)
         self.register_buffer("weight", rounded.reshape(8, 64))
         self.register_buffer("zeros", torch.zeros(8, 64 // group, dtype=torch.int8))
@@ -126,7 +126,7 @@ class PerToken(nn.Module):
         scale, zero = library.choose_qparams_per_token_asymmetric(x, int8)
         x = library.quantize_per_token(x, scale, zero, -128, 127, int8)
         x = library.dequantize_per_token(x, scale, zero, -128, 127, int8, f32)
-        limits = (-self.most - 1, self.most, int8)
+        limits = (-self.max_integer - 1, self.max_integer, int8)
         if self.group < 64:
             numbers = (self.weight, self.scales, self.zeros, *limits, self.group, f32)
             weight = library.dequantize_per_channel_group(*numbers)
@@ -152,7 +152,7 @@ def _pt2e(module: Callable[[], nn.Module], x: torch.Tensor, **settings: bool) ->
 
 
 def _own(module: Callable[[], nn.Module], x: torch.Tensor, **settings: bool) -> nn.Module:
-    """Quantize by XNNPACKQuantizer, which supports channels of transposed convolutions."""
+    """Quantized by XNNPACKQuantizer, which supports channels of transposed convolutions."""
     from executorch_py import quantizer as q
 
     config = q.get_symmetric_quantization_config(is_per_channel=True, **settings)
@@ -249,13 +249,13 @@ QUANTIZED = [
     *(
         Quantized(
             f"per_token_{name}",
-            partial(PerToken, group, most),
+            partial(PerToken, group, max_integer),
             (data(2, 5, 64),),
             0.005,
             1,
             frozenset({Datatype.QDINT8, weights}),
         )
-        for name, group, most, weights in (
+        for name, group, max_integer, weights in (
             ("int8_rows", 64, 127, Datatype.QCINT8),
             ("int4_rows", 64, 7, Datatype.QCINT4),
             ("int4_groups", 32, 7, Datatype.QBINT4),

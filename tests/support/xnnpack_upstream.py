@@ -87,7 +87,9 @@ def payloads(program: bytes) -> list[bytes]:
 def dynamic_shapes(case: Case) -> Any:
     if not case.dynamic:
         return None
-    sizes = {d: torch.export.Dim(f"d{d}", min=1, max=most) for d, most in case.dynamic.items()}
+    sizes = {
+        d: torch.export.Dim(f"d{d}", min=1, max=largest) for d, largest in case.dynamic.items()
+    }
     return (sizes,)
 
 

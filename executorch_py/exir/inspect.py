@@ -19,7 +19,7 @@ from torch.fx import GraphModule, Node
 
 from executorch_py.exir.ir.graph_modules import graph_modules
 
-# Key that tells nodes of different operators apart.
+# The number at the end of a node name: names of nodes of one operator differ only in it.
 _NUMBER_AT_END = re.compile(r"_\d+$")
 
 

@@ -134,7 +134,7 @@ def _parameters(observer: Watched) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def _outside(observer: Watched, low: float, high: float) -> float:
-    """The share of a histogram's counts that lies outside a range."""
+    """The share of a histogram's counts outside a range."""
     counts = getattr(observer, "histogram", None)
     if counts is None or float(counts.sum()) == 0:
         return 0.0

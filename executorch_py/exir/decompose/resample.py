@@ -96,12 +96,12 @@ def _antialiased_weights(
     from torch._decomp import decompositions as torchs
 
     step = torchs._compute_scale(length, size, align, scale)
-    stretch = torch.sym_max(step, 1.0)
+    filter_scale = torch.sym_max(step, 1.0)
     center = (torch.arange(size, device=x.device) + 0.5) * step
     taps = torch.arange(length, device=x.device).unsqueeze(1)
-    first = (center - 2 * stretch + 0.5).to(torch.int64)
-    last = (center + 2 * stretch + 0.5).to(torch.int64)
-    weights = _keys((taps - center + 0.5) / stretch)
+    first = (center - 2 * filter_scale + 0.5).to(torch.int64)
+    last = (center + 2 * filter_scale + 0.5).to(torch.int64)
+    weights = _keys((taps - center + 0.5) / filter_scale)
     weights = torch.where((taps >= first) & (taps < last), weights, 0.0)
     return (weights / weights.sum(0)).to(x.dtype)
 

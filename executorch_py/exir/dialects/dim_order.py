@@ -50,7 +50,7 @@ _CHANNELS_LAST_3D = [0, 2, 3, 4, 1]
 
 
 def contiguous_dim_order(ndim: int) -> list[int]:
-    """Outermost to innermost, as a contiguous tensor lies in memory."""
+    """The dim order of a contiguous tensor."""
     return list(range(ndim))
 
 

@@ -24,7 +24,7 @@ _MEMORY_FORMATS = {torch.contiguous_format: 0, torch.preserve_format: 1}
 
 @dataclass(frozen=True)
 class Ref:
-    """A value that was emitted, by its index; tells indices apart from literal integers."""
+    """The index of an emitted value, as a type of its own beside literal integers."""
 
     id: int
 

@@ -170,7 +170,7 @@ def erase_dead_nodes(graph: fx.Graph) -> bool:
 
 
 def constant_tensors(ep: ExportedProgram) -> dict[str, torch.Tensor]:
-    """Placeholder name → value: parameters, buffers that nobody writes, lifted constants."""
+    """Placeholder name → value: parameters, buffers that no operator writes, lifted constants."""
     mutated = set(ep.graph_signature.buffers_to_mutate.values())
     found: dict[str, torch.Tensor] = {}
     for spec in ep.graph_signature.input_specs:

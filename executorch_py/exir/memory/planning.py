@@ -164,11 +164,11 @@ class MemoryPlanningAlgorithmSuite:
     ) -> list[int]:
         """Place the specs; returns the sizes of the memories."""
         members = list(specs)
-        asked = {spec: spec.mem_id for spec in members}
+        memory_ids = {spec: spec.mem_id for spec in members}
         winner: MemoryAlgoResult | None = None
         for algo in self.algo_list:
             result = algo(alignment, members, graph_module, graph_signature, extra_padding)
-            for spec, mem_id in asked.items():
+            for spec, mem_id in memory_ids.items():
                 spec.mem_id = mem_id
             if winner is None or sum(result.bufsizes) < sum(winner.bufsizes):
                 winner, self.chosen = result, getattr(algo, "__name__", "algorithm")

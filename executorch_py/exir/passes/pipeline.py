@@ -176,7 +176,7 @@ TO_EXECUTORCH: tuple[Step, ...] = (
     Step(_out_variants),
     # After out variants, whose out argument it replaces by the buffer.
     Step(ElideWriteBack, lambda c: c.write_buffers_in_place),
-    # Last of those that change specs: it asks which storages are alive together.
+    # Last of those that change specs, as it compares the lifetimes of storages.
     Step(
         lambda c: ReuseOperandMemory(plans_outputs(c)),
         lambda c: c.overwrite_operands and uses_default_planner(c),

@@ -88,7 +88,7 @@ class ExecutorchBackendConfig:
     # default, because only the runtime of this project has them.
     own_operators: bool = False
     # Not upstream's. With own_operators: let convolutions work on channels-last images where that
-    # pays; upstream's kernels refuse some of those calls.
+    # is faster; upstream's kernels refuse some of those calls.
     choose_layouts: bool = True
 
     def __post_init__(self) -> None:

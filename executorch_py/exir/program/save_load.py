@@ -191,7 +191,7 @@ def _detach_delegates(ep: ExportedProgram) -> list[Any]:
 
 
 def _attach_delegates(ep: ExportedProgram, modules: list[Any]) -> None:
-    """Put the delegate calls back that `_detach_delegates` took out."""
+    """Restore the delegate calls that `_detach_delegates` replaced."""
     if not modules:
         return
     from torch._higher_order_ops.executorch_call_delegate import executorch_call_delegate
@@ -230,7 +230,7 @@ def _detach_constants(ep: ExportedProgram) -> list[torch.Tensor]:
 
 
 def _attach_constants(ep: ExportedProgram, constants: list[torch.Tensor]) -> None:
-    """Put the constants back that `_detach_constants` took out."""
+    """Restore the constants that `_detach_constants` replaced."""
     for gm in graph_modules(ep.graph_module):
         found = [n for n in gm.graph.nodes if getattr(n.target, "table", "") == "constant"]
         for i, node in enumerate(found):

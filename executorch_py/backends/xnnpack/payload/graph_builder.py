@@ -51,7 +51,7 @@ DATATYPES: dict[torch.dtype, Datatype] = {
     torch.int8: Datatype.QINT8,
     torch.uint8: Datatype.QUINT8,
     torch.int32: Datatype.INT32,
-    # XNNPACK writes indices as int32; the runtime widens them in the caller's tensor.
+    # XNNPACK writes indices as int32; the runtime casts them to int64 in the caller's tensor.
     torch.int64: Datatype.INT32,
 }
 FLOATS = {Datatype.FP32: torch.float32, Datatype.FP16: torch.float16, Datatype.BF16: torch.bfloat16}

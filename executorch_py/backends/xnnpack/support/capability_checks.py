@@ -182,7 +182,7 @@ def dtype_name(dtype: object) -> str:
     return str(dtype).removeprefix("torch.")
 
 
-# ---- windows
+# ---- pooling windows
 
 
 def _pair(facts: NodeFacts, name: str, default: list[int] | None = None) -> list[int] | None:

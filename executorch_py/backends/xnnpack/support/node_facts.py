@@ -80,7 +80,7 @@ class Quantization(Enum):
 
 @dataclass(frozen=True)
 class Options:
-    """Options of a partitioner that widen what is delegated."""
+    """Options of a partitioner that permit more nodes."""
 
     bf16: bool = False
 

@@ -74,7 +74,7 @@ class _Region:
     def readers(self, node: fx.Node) -> list[fx.Node]:
         return [user for user in node.users if user not in self.nodes]
 
-    def pays(self) -> bool:
+    def is_faster(self) -> bool:
         convolutions = [n for n in self.nodes if op_key(n.target) == _CONVOLUTION]
         computed = sum(_elements(n) for n in convolutions)
         copied = sum(map(_elements, [*self.entries(), *self.exits()]))
@@ -94,7 +94,7 @@ class ConvLayouts(Pass):
     def run(self, program: ExportedProgram) -> bool:
         gm = program.graph_module
         mode = fake_mode_of(gm)
-        regions = [region for region in _regions(gm.graph) if region.pays()] if mode else []
+        regions = [region for region in _regions(gm.graph) if region.is_faster()] if mode else []
         if mode is None or not regions:
             return False
         copies = []

@@ -129,7 +129,7 @@ def _copy(node: fx.Node, _: Constants) -> fx.Node | None:
 
 
 def _all_equal(value: Any, wanted: float, constants: Constants, sign: bool = False) -> bool:
-    """Whether a number or a constant is `wanted` everywhere; `sign` tells -0.0 from 0.0."""
+    """Whether a number or a constant is `wanted` everywhere; with `sign`, -0.0 and 0.0 differ."""
     if isinstance(value, (bool, int, float)):
         value = torch.tensor(value)
     elif isinstance(value, fx.Node):

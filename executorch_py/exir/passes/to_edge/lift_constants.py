@@ -59,8 +59,8 @@ class LiftConstants(Pass):
                 delattr(gm, str(node.target))
         specs = signature.input_specs
         kinds = [spec.kind for spec in specs]
-        is_there = InputKind.USER_INPUT in kinds
-        position = kinds.index(InputKind.USER_INPUT) if is_there else len(kinds)
+        has_user_input = InputKind.USER_INPUT in kinds
+        position = kinds.index(InputKind.USER_INPUT) if has_user_input else len(kinds)
         signature.input_specs = [*specs[:position], *lifted, *specs[position:]]
         return True
 

@@ -29,7 +29,7 @@ class ExportPassBaseError(RuntimeError):
 
 
 class NodeMetadata:
-    """A copy of a node's meta, handed to the hooks of a pass."""
+    """A copy of a node's meta, for the hooks of a pass."""
 
     def __init__(self, data: dict[str, Any]) -> None:
         self.data: dict[str, Any] = data.copy()

@@ -53,7 +53,13 @@ class CMakeBuild(build_ext):
         build.mkdir(parents=True, exist_ok=True)
         cmake = find_tool("cmake")
         configure = [
-            *(cmake, "-S", str(ROOT / "csrc"), "-B", str(build), "-G", "Ninja"),
+            cmake,
+            "-S",
+            str(ROOT / "csrc"),
+            "-B",
+            str(build),
+            "-G",
+            "Ninja",
             # Passed each time: pip's build environments change, the build tree stays.
             f"-DCMAKE_MAKE_PROGRAM={find_tool('ninja')}",
             f"-DCMAKE_BUILD_TYPE={'Debug' if self.debug else 'Release'}",

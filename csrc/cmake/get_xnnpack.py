@@ -238,7 +238,11 @@ def build_prefix(sources: Sources, tools: Tools, prefix: Path) -> None:
         run_logged(
             settings.cache / "build.log",
             [
-                *(tools.cmake, "-S", str(trees["xnnpack"]), "-B", str(scratch / "build")),
+                tools.cmake,
+                "-S",
+                str(trees["xnnpack"]),
+                "-B",
+                str(scratch / "build"),
                 *(["-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={tools.ninja}"] if tools.ninja else []),
                 *CMAKE_FLAGS,
                 *sanitizer_flags(settings),

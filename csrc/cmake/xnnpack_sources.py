@@ -319,12 +319,20 @@ def fetch_from_apt(sources: Sources) -> Iterator[str]:
 def mirrors(no_lists: Path) -> Iterator[str]:
     """Base addresses of apt's sources; from two commands, as fresh machines have no lists."""
     index = [
-        *("apt-get", "indextargets", "--format", "$(REPO_URI) $(RELEASE)"),
+        "apt-get",
+        "indextargets",
+        "--format",
+        "$(REPO_URI) $(RELEASE)",
         "Created-By: Packages",
     ]
     update = [
-        *("apt-get", "-o", f"Dir::State::Lists={no_lists}", "-o", "Debug::NoLocking=1"),
-        *("update", "--print-uris"),
+        "apt-get",
+        "-o",
+        f"Dir::State::Lists={no_lists}",
+        "-o",
+        "Debug::NoLocking=1",
+        "update",
+        "--print-uris",
     ]
     lines = output_of(index) + re.sub(
         r"^'(\S+/)dists/([^/]+)/InRelease'.*$", r"\1 \2", output_of(update), flags=re.M

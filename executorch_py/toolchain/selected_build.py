@@ -31,7 +31,13 @@ _ISA = {
     "_avx512.c": (
         "x86_64",
         (
-            *("-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mavx2", "-mfma", "-mf16c"),
+            "-mavx512f",
+            "-mavx512bw",
+            "-mavx512dq",
+            "-mavx512vl",
+            "-mavx2",
+            "-mfma",
+            "-mf16c",
             "-mprefer-vector-width=512",
         ),
     ),
@@ -321,8 +327,15 @@ def _link(build: Build, names: Sequence[str]) -> list[Path]:
     program = build.folder / "et_run"
     call(
         [
-            *(*build.chain.cc, *build.chain.flags, "-Wl,--gc-sections", "-o", str(program)),
-            *(build.objects[COMMAND_SOURCE], str(archive), "-lm", "-lpthread"),
+            *build.chain.cc,
+            *build.chain.flags,
+            "-Wl,--gc-sections",
+            "-o",
+            str(program),
+            build.objects[COMMAND_SOURCE],
+            str(archive),
+            "-lm",
+            "-lpthread",
         ]
     )
     return [archive, program]

@@ -31,8 +31,12 @@ _aten = torch.ops.aten
 _CASTS = frozenset({_aten.to.dtype, _aten._to_copy.default})
 _SHAPES = frozenset(
     {
-        *(_aten.reshape.default, _aten.view.default, _aten.flatten.using_ints),
-        *(_aten.contiguous.default, _aten.alias.default, _aten.clone.default),
+        _aten.reshape.default,
+        _aten.view.default,
+        _aten.flatten.using_ints,
+        _aten.contiguous.default,
+        _aten.alias.default,
+        _aten.clone.default,
     }
 )
 _TRANSPOSES = frozenset({_aten.t.default, _aten.transpose.int, _aten.permute.default})

@@ -50,9 +50,15 @@ TURNS = frozenset({"aten::permute_copy", "aten::transpose_copy.int", "aten::t_co
 # Each element of the result is one of the operand, or of the padding.
 PARTS = frozenset(
     {
-        *("aten::slice_copy.Tensor", "aten::select_copy.int", "aten::expand_copy"),
-        *("aten::flip", "aten::index_select", "aten::pixel_shuffle", "aten::pixel_unshuffle"),
-        *("aten::roll", "aten::constant_pad_nd"),
+        "aten::slice_copy.Tensor",
+        "aten::select_copy.int",
+        "aten::expand_copy",
+        "aten::flip",
+        "aten::index_select",
+        "aten::pixel_shuffle",
+        "aten::pixel_unshuffle",
+        "aten::roll",
+        "aten::constant_pad_nd",
     }
 )
 # Operators that move or copy elements and compute nothing.

@@ -274,9 +274,18 @@ def test_a_readme_is_short_and_scans(path: str) -> None:
 @pytest.mark.parametrize(
     "folder",
     [
-        *("csrc", "csrc/runtime", "csrc/kernels", "csrc/backends/xnnpack", "csrc/bindings"),
-        *("executorch_py", "executorch_py/exir", "executorch_py/exir/passes", "tests"),
-        *("executorch_py/quantizer", "executorch_py/backends/xnnpack", "executorch_py/runtime"),
+        "csrc",
+        "csrc/runtime",
+        "csrc/kernels",
+        "csrc/backends/xnnpack",
+        "csrc/bindings",
+        "executorch_py",
+        "executorch_py/exir",
+        "executorch_py/exir/passes",
+        "tests",
+        "executorch_py/quantizer",
+        "executorch_py/backends/xnnpack",
+        "executorch_py/runtime",
     ],
 )
 def test_a_folder_that_newcomers_meet_has_a_readme(folder: str) -> None:

@@ -167,8 +167,22 @@ def with_shape(shape: Any) -> bytes:
 @pytest.mark.parametrize(
     "dim",
     [
-        *(None, "4", True, -1, 99, 1.5, [], [1], [3, 2], [-1, 4], [0, 99], [0, 2**40], [None, 4]),
-        *([0, True], ["0", "4"], {"lower": 0}),
+        None,
+        "4",
+        True,
+        -1,
+        99,
+        1.5,
+        [],
+        [1],
+        [3, 2],
+        [-1, 4],
+        [0, 99],
+        [0, 2**40],
+        [None, 4],
+        [0, True],
+        ["0", "4"],
+        {"lower": 0},
     ],
 )
 def test_invalid_bounds_of_a_file_are_ignored(dim: Any) -> None:

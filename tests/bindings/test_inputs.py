@@ -51,8 +51,18 @@ class OnlyArray:
         np.frombuffer(b"abc" + X.tobytes() + b"d", np.uint8)[3:-1].view(np.float32).reshape(2, 3),
     ],
     ids=[
-        *("array", "memoryview", "torch", "parameter", "requires_grad", "dlpack", "__array__"),
-        *("fortran", "strided", "torch transposed", "torch strided", "misaligned read-only"),
+        "array",
+        "memoryview",
+        "torch",
+        "parameter",
+        "requires_grad",
+        "dlpack",
+        "__array__",
+        "fortran",
+        "strided",
+        "torch transposed",
+        "torch strided",
+        "misaligned read-only",
     ],
 )
 @pytest.mark.parametrize("planned", [True, False], ids=["planned", "unplanned"])

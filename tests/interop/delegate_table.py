@@ -43,8 +43,15 @@ from interop.real_size import REAL
 
 RUNS = 5
 COLUMNS = (
-    *("network", "file", "runtime", "delegates", "share", "tolerance"),
-    *("from f64", "eager's", "ms"),
+    "network",
+    "file",
+    "runtime",
+    "delegates",
+    "share",
+    "tolerance",
+    "from f64",
+    "eager's",
+    "ms",
 )
 WIDTHS = (-27, -8, -8, 9, 9, 9, 9, 9, 9)
 

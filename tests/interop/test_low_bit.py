@@ -13,7 +13,9 @@ from executorch_py.backends.xnnpack import XnnpackPartitioner
 from executorch_py.exir import to_edge, to_edge_transform_and_lower
 
 BY_TORCHAO = (
-    *("int8 times int8", "int8 times int8 for VNNI", "7 bits times 7 bits"),
+    "int8 times int8",
+    "int8 times int8 for VNNI",
+    "7 bits times 7 bits",
     "table of 2 bits",
 )
 

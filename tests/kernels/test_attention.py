@@ -115,7 +115,13 @@ def test_scale_and_mask_with_causal() -> None:
     for factor in (0.3, -0.2, 0.0, 1.0):
         (y,) = run_op(
             NAME,
-            *(*args, mask, 0.0, True, factor, False, False),
+            *args,
+            mask,
+            0.0,
+            True,
+            factor,
+            False,
+            False,
             out=[Out(torch.float32, (1, 2, 50, 16))],
         )
         both = mask.masked_fill(~torch.ones(50, 140, dtype=torch.bool).tril(), -math.inf)
@@ -163,7 +169,13 @@ def test_every_instruction_set_gives_the_same_bits(dtype: torch.dtype) -> None:
                     for threads in (1, 3):
                         (y,) = run_op(
                             NAME,
-                            *(*args, mask, 0.0, causal, None, True, False),
+                            *args,
+                            mask,
+                            0.0,
+                            causal,
+                            None,
+                            True,
+                            False,
                             out=[Out(dtype, q.shape)],
                             prepared=True,
                             threads=threads,

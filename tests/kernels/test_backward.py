@@ -143,6 +143,13 @@ def test_wrong_indices_are_refused_with_words() -> None:
         with pytest.raises(OpError, match=words):
             run_op(
                 "aten::max_pool2d_with_indices_backward.grad_input",
-                *(grad, x, [2, 2], [2, 2], [0, 0], [1, 1], False, indices),
+                grad,
+                x,
+                [2, 2],
+                [2, 2],
+                [0, 0],
+                [1, 1],
+                False,
+                indices,
                 out=out,
             )

@@ -169,7 +169,11 @@ def test_a_transposed_one_multiplies_no_padding(name: str, wild: float, dtype: t
     out = [Out(dtype, wanted.shape)]
     for threads in (1, 3):
         (found,) = run_op(
-            *("aten::convolution.out", x, Const(w), b, *arguments),
+            "aten::convolution.out",
+            x,
+            Const(w),
+            b,
+            *arguments,
             out=out,
             prepared=True,
             threads=threads,

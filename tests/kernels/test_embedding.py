@@ -51,7 +51,11 @@ def test_the_last_of_very_many_indices_is_refused_at_once() -> None:
     with pytest.raises(OpError, match="index 10 at position 999999 is outside of a table"):
         run_op(
             "aten::embedding.out",
-            *(torch.rand(10, 1), index, -1, False, False),
+            torch.rand(10, 1),
+            index,
+            -1,
+            False,
+            False,
             out=[Out(torch.float32, (1_000_000, 1))],
         )
 

@@ -44,8 +44,16 @@ OPERATORS: dict[str, tuple[str, tuple[float, ...], tuple[Any, ...]]] = {
     **{
         name: (f"aten::{name}.out", (), ())
         for name in (
-            *("abs", "erf", "exp", "neg", "reciprocal", "relu"),
-            *("rsqrt", "sigmoid", "sqrt", "tanh"),
+            "abs",
+            "erf",
+            "exp",
+            "neg",
+            "reciprocal",
+            "relu",
+            "rsqrt",
+            "sigmoid",
+            "sqrt",
+            "tanh",
         )
     },
     "gelu": ("aten::gelu.out", (), ("none",)),
@@ -222,6 +230,9 @@ def test_a_wrong_chain_is_refused(
     with pytest.raises(OpError, match=message.replace("_", ".")):
         run_op(
             "executorch_py::chain.out",
-            *(x, chain, Doubles(numbers), Tensors(given)),
+            x,
+            chain,
+            Doubles(numbers),
+            Tensors(given),
             out=[Out(torch.float32, (3, 4))],
         )

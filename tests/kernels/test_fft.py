@@ -105,7 +105,10 @@ def test_batches_may_be_empty_and_lines_may_not() -> None:
     ):
         run_op(
             "aten::_fft_r2c.out",
-            *(torch.zeros(2, 0), [1], 0, True),
+            torch.zeros(2, 0),
+            [1],
+            0,
+            True,
             out=[Out(torch.complex64, (2, 1))],
         )
 

@@ -116,7 +116,10 @@ def test_antialiased_resizing_equals_eager(case: Any, dtype: torch.dtype) -> Non
     check_op(aten._upsample_bilinear2d_aa.out, x, to, align, *factors, expected=expected, scale=4)
     check_op(
         aten._upsample_bilinear2d_aa.out,
-        *(laid_out(x, (0, 2, 3, 1)), to, align, *factors),
+        laid_out(x, (0, 2, 3, 1)),
+        to,
+        align,
+        *factors,
         expected=expected,
         scale=4,
         out_order=(3, 2, 1, 0),

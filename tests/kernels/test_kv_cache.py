@@ -114,7 +114,16 @@ def test_attention_that_writes_its_caches_first() -> None:
         expected = llama.sdpa_with_kv_cache(q, k, v, *wanted, start, 3, None, 0.0, True)
         (y,) = run_op(
             "llama::sdpa_with_kv_cache.out",
-            *(q, k, v, *caches, start, 3, None, 0.0, True, None),
+            q,
+            k,
+            v,
+            *caches,
+            start,
+            3,
+            None,
+            0.0,
+            True,
+            None,
             out=[Out(torch.float32, q.shape)],
         )
         torch.testing.assert_close(y, expected)
@@ -232,7 +241,16 @@ def test_refused_attention_leaves_its_caches() -> None:
         with pytest.raises(OpError, match=words):
             run_op(
                 "llama::sdpa_with_kv_cache.out",
-                *(q, q, q, *caches, start, length, mask, 0.0, False, None),
+                q,
+                q,
+                q,
+                *caches,
+                start,
+                length,
+                mask,
+                0.0,
+                False,
+                None,
                 out=[Out(torch.float32, q.shape)],
             )
         assert not caches[0].any() and not caches[1].any()

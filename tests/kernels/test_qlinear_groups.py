@@ -55,12 +55,15 @@ class Product:
         self.matrix = wide.reshape(n, -1)
         sums = self.matrix.sum(-1).to(torch.float32)
         self.args: list[Any] = [
-            *(self.x, self.scale, self.zero),
+            self.x,
+            self.scale,
+            self.zero,
             Const(integer_ops.packed_groups(self.weight)),
             Const(integer_ops.packed_numbers(self.scales)),
             Const(integer_ops.packed_numbers(self.zeros)) if zeros else None,
             *(Const(integer_ops.packed_columns(t, 1)) for t in (sums, self.bias)),
-            *(group, n),
+            group,
+            n,
         ]
 
     def expected(self) -> torch.Tensor:

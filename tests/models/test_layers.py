@@ -89,9 +89,25 @@ LAYERS: dict[str, tuple[Any, tuple[Any, ...]]] = {
 }
 UPSAMPLE = {"nearest": 4, "bilinear": 4, "bicubic": 4, "area": 4, "linear": 3, "trilinear": 5}
 ACTIVATIONS = (
-    *("ELU", "SELU", "CELU", "GELU", "GLU", "Hardshrink", "Hardsigmoid", "Hardswish", "Hardtanh"),
-    *("LeakyReLU", "LogSigmoid", "Mish", "PReLU", "ReLU6", "SiLU", "Softplus", "Softshrink"),
-    *("Softsign", "Tanhshrink"),
+    "ELU",
+    "SELU",
+    "CELU",
+    "GELU",
+    "GLU",
+    "Hardshrink",
+    "Hardsigmoid",
+    "Hardswish",
+    "Hardtanh",
+    "LeakyReLU",
+    "LogSigmoid",
+    "Mish",
+    "PReLU",
+    "ReLU6",
+    "SiLU",
+    "Softplus",
+    "Softshrink",
+    "Softsign",
+    "Tanhshrink",
 )
 
 

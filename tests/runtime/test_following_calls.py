@@ -173,7 +173,17 @@ def pointwise(method: MethodMaker, x: int, out: int) -> None:
     no = method.scalar(False)
     method.call(
         "aten::convolution.out",
-        *(x, weight, method.scalar(None), ones, zeros, ones, no, zeros, one, out, out),
+        x,
+        weight,
+        method.scalar(None),
+        ones,
+        zeros,
+        ones,
+        no,
+        zeros,
+        one,
+        out,
+        out,
     )
 
 

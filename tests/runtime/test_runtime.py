@@ -200,7 +200,8 @@ Point = collections.namedtuple("Point", "left right")
         (
             node(
                 "collections.defaultdict",
-                *(LEAF, LEAF),
+                LEAF,
+                LEAF,
                 context={
                     "default_factory_module": "builtins",
                     "default_factory_name": "list",

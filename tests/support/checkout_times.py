@@ -62,8 +62,13 @@ def mobilenet_v2() -> Any:
     def build() -> Any:
         layers, inside = [normed(3, 32, 3, 2)], 32
         for factor, outside, n, stride in (
-            *((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2)),
-            *((6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1)),
+            (1, 16, 1, 1),
+            (6, 24, 2, 2),
+            (6, 32, 3, 2),
+            (6, 64, 4, 2),
+            (6, 96, 3, 1),
+            (6, 160, 3, 2),
+            (6, 320, 1, 1),
         ):
             for i in range(n):
                 layers.append(Block(inside, outside, stride if i == 0 else 1, factor))

@@ -156,8 +156,15 @@ def names_of_tests(listing: str) -> dict[str, list[str]]:
 def tests(checkout: Checkout) -> Record:
     """Names of all tests. Those in C are read from their sources, which are not built."""
     listing = checkout.run(
-        *(checkout.python, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider"),
-        *("--ignore-glob=*.c", "tests"),
+        checkout.python,
+        "-m",
+        "pytest",
+        "--collect-only",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "--ignore-glob=*.c",
+        "tests",
     )
     if "error" in listing.splitlines()[-1]:
         raise SystemExit(f"tests cannot be collected:\n{listing[-4000:]}")

@@ -48,7 +48,10 @@ class Browser:
             options.append("--no-sandbox")
         self.process = subprocess.Popen(
             [
-                *("bash", "-c", f'exec "$0" "$@" 3<&{inside_read} 4>&{inside_write}', executable),
+                "bash",
+                "-c",
+                f'exec "$0" "$@" 3<&{inside_read} 4>&{inside_write}',
+                executable,
                 *options,
                 f"--user-data-dir={self.profile.name}",
             ],

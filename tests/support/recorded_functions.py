@@ -112,19 +112,54 @@ WINDOWS: Functions = [
 ]
 
 _ON_FLOATS: Functions = [
-    *(torch.abs, torch.ceil, torch.cos, torch.erf, torch.exp, torch.floor, torch.neg),
-    *(torch.reciprocal, torch.relu, torch.round, torch.sigmoid, torch.sin, torch.tanh),
-    *(torch.trunc, F.gelu, F.elu, F.leaky_relu, F.hardtanh, F.silu, F.mish, F.softplus),
-    *(lambda x: x.clamp(-0.5, 0.7), lambda x: x.clamp(min=0.1), lambda x: x.pow(3)),
-    *(lambda x: (x.square() + 1).log(), lambda x: (x.square() + 1).rsqrt()),
-    *(lambda x: x.softmax(-1), lambda x: x.log_softmax(0), lambda x: x + x.sum(0)),
-    *(lambda x: x * 1.5, lambda x: 2 - x, lambda x: x / x.sum(0), lambda x: x.fmod(0.25)),
-    *(lambda x: torch.where(x > 0, x, x.sum(0)), lambda x: x.masked_fill(x > 0, 2)),
+    torch.abs,
+    torch.ceil,
+    torch.cos,
+    torch.erf,
+    torch.exp,
+    torch.floor,
+    torch.neg,
+    torch.reciprocal,
+    torch.relu,
+    torch.round,
+    torch.sigmoid,
+    torch.sin,
+    torch.tanh,
+    torch.trunc,
+    F.gelu,
+    F.elu,
+    F.leaky_relu,
+    F.hardtanh,
+    F.silu,
+    F.mish,
+    F.softplus,
+    lambda x: x.clamp(-0.5, 0.7),
+    lambda x: x.clamp(min=0.1),
+    lambda x: x.pow(3),
+    lambda x: (x.square() + 1).log(),
+    lambda x: (x.square() + 1).rsqrt(),
+    lambda x: x.softmax(-1),
+    lambda x: x.log_softmax(0),
+    lambda x: x + x.sum(0),
+    lambda x: x * 1.5,
+    lambda x: 2 - x,
+    lambda x: x / x.sum(0),
+    lambda x: x.fmod(0.25),
+    lambda x: torch.where(x > 0, x, x.sum(0)),
+    lambda x: x.masked_fill(x > 0, 2),
 ]
 _ON_INTEGERS: Functions = [
-    *(torch.bitwise_not, lambda i: i & 12, lambda i: i | i.amax(0), lambda i: i ^ 5),
-    *(lambda i: i + 3, lambda i: i * i.amin(0), lambda i: i.clamp(0, 9), lambda i: i // 3),
-    *(lambda i: i << 2, lambda i: i.logical_not(), lambda i: i.to(torch.int8)),
+    torch.bitwise_not,
+    lambda i: i & 12,
+    lambda i: i | i.amax(0),
+    lambda i: i ^ 5,
+    lambda i: i + 3,
+    lambda i: i * i.amin(0),
+    lambda i: i.clamp(0, 9),
+    lambda i: i // 3,
+    lambda i: i << 2,
+    lambda i: i.logical_not(),
+    lambda i: i.to(torch.int8),
 ]
 DYING: Functions = [
     *(lambda x, i, f=f: f(x.neg()) for f in _ON_FLOATS),
@@ -135,28 +170,68 @@ DYING: Functions = [
 # ---- layers that XNNPACK takes
 
 ACTIVATIONS: Functions = [
-    *(F.relu, F.relu6, F.hardswish, F.hardsigmoid, F.sigmoid, F.tanh, F.elu, F.gelu, F.silu),
-    *(lambda x: F.gelu(x, approximate="tanh"), F.leaky_relu, lambda x: F.hardtanh(x, -2, 3)),
-    *(torch.exp, torch.abs, torch.neg, torch.ceil, torch.floor, torch.square, torch.sin),
-    *(lambda x: (x.abs() + 1).sqrt(), lambda x: (x.abs() + 1).rsqrt(), torch.round),
-    *(lambda x: (x.abs() + 1).log(), F.mish, lambda x: x.softmax(-1), lambda x: x.clamp(-1, 1)),
+    F.relu,
+    F.relu6,
+    F.hardswish,
+    F.hardsigmoid,
+    F.sigmoid,
+    F.tanh,
+    F.elu,
+    F.gelu,
+    F.silu,
+    lambda x: F.gelu(x, approximate="tanh"),
+    F.leaky_relu,
+    lambda x: F.hardtanh(x, -2, 3),
+    torch.exp,
+    torch.abs,
+    torch.neg,
+    torch.ceil,
+    torch.floor,
+    torch.square,
+    torch.sin,
+    lambda x: (x.abs() + 1).sqrt(),
+    lambda x: (x.abs() + 1).rsqrt(),
+    torch.round,
+    lambda x: (x.abs() + 1).log(),
+    F.mish,
+    lambda x: x.softmax(-1),
+    lambda x: x.clamp(-1, 1),
 ]
 ARITHMETIC: Functions = [
-    *(lambda x: x + x[:, :1], lambda x: x - 2, lambda x: x * x.mean(-1, True), lambda x: x / 3),
-    *(lambda x: torch.maximum(x, x.flip(0)), lambda x: torch.minimum(x, x * 2)),
-    *(lambda x: x.pow(2), lambda x: 1 - x, lambda x: x.mean((2, 3)), lambda x: x.sum(1)),
-    *(lambda x: x.amax(-1), lambda x: x.amin((1, 2)), lambda x: x.max(1).values),
-    *(lambda x: x.argmax(-1), lambda x: torch.where(x > 0, x, x * 0.1)),
+    lambda x: x + x[:, :1],
+    lambda x: x - 2,
+    lambda x: x * x.mean(-1, True),
+    lambda x: x / 3,
+    lambda x: torch.maximum(x, x.flip(0)),
+    lambda x: torch.minimum(x, x * 2),
+    lambda x: x.pow(2),
+    lambda x: 1 - x,
+    lambda x: x.mean((2, 3)),
+    lambda x: x.sum(1),
+    lambda x: x.amax(-1),
+    lambda x: x.amin((1, 2)),
+    lambda x: x.max(1).values,
+    lambda x: x.argmax(-1),
+    lambda x: torch.where(x > 0, x, x * 0.1),
 ]
 MOVES: Functions = [
-    *(lambda x: x.permute(0, 2, 3, 1) * 2, lambda x: x.transpose(1, 2).reshape(2, -1) + 1),
-    *(lambda x: torch.cat([x, x * 2], 1), lambda x: F.pad(x, (1, 2, 0, 1)) + 1),
-    *(lambda x: x[:, 1:3] * 2, lambda x: x[:, :, ::2] + 1, lambda x: x.unsqueeze(1).exp()),
-    *(lambda x: torch.stack([x, x + 1]), lambda x: x.chunk(2, 1)[1] + 1),
-    *(lambda x: x.roll(1, 2) + 1, lambda x: x.expand(3, 2, 4, 8, 8)[1] * 2),
-    *(lambda x: F.interpolate(x, scale_factor=2, mode="bilinear"), lambda x: F.max_pool2d(x, 2)),
-    *(lambda x: F.avg_pool2d(x, 3, 1, 1), lambda x: F.adaptive_avg_pool2d(x, 1)),
-    *(lambda x: F.pixel_shuffle(x, 2) + 1, lambda x: F.pixel_unshuffle(x, 2) + 1),
+    lambda x: x.permute(0, 2, 3, 1) * 2,
+    lambda x: x.transpose(1, 2).reshape(2, -1) + 1,
+    lambda x: torch.cat([x, x * 2], 1),
+    lambda x: F.pad(x, (1, 2, 0, 1)) + 1,
+    lambda x: x[:, 1:3] * 2,
+    lambda x: x[:, :, ::2] + 1,
+    lambda x: x.unsqueeze(1).exp(),
+    lambda x: torch.stack([x, x + 1]),
+    lambda x: x.chunk(2, 1)[1] + 1,
+    lambda x: x.roll(1, 2) + 1,
+    lambda x: x.expand(3, 2, 4, 8, 8)[1] * 2,
+    lambda x: F.interpolate(x, scale_factor=2, mode="bilinear"),
+    lambda x: F.max_pool2d(x, 2),
+    lambda x: F.avg_pool2d(x, 3, 1, 1),
+    lambda x: F.adaptive_avg_pool2d(x, 1),
+    lambda x: F.pixel_shuffle(x, 2) + 1,
+    lambda x: F.pixel_unshuffle(x, 2) + 1,
 ]
 
 
@@ -201,30 +276,55 @@ def _numbers(x: Tensor) -> Any:
 def _halves(x: Tensor) -> Any:
     other, number = x.flip(0), torch.tensor(1.7)
     return (
-        *(torch.addcmul(x, number, other, value=0.7), torch.addcdiv(x, other, number)),
-        *(F.smooth_l1_loss(x, other, beta=0.37), F.mse_loss(x, other), x // 0.3, x * 70000.0),
-        *(torch.logit(x.sigmoid(), eps=0.1), x.float() / x, x.softmax(-1), x.cumsum(0)),
+        torch.addcmul(x, number, other, value=0.7),
+        torch.addcdiv(x, other, number),
+        F.smooth_l1_loss(x, other, beta=0.37),
+        F.mse_loss(x, other),
+        x // 0.3,
+        x * 70000.0,
+        torch.logit(x.sigmoid(), eps=0.1),
+        x.float() / x,
+        x.softmax(-1),
+        x.cumsum(0),
     )
 
 
 def _complex(a: Tensor, x: Tensor) -> Any:
     return (
-        *(a * a.conj(), a / (a + 2), a.abs(), a.angle(), torch.view_as_real(a), a**2, a.exp()),
-        *(torch.polar(x.abs(), x), torch.complex(x, x * 2), a.sum(1), a @ a.mT, a.real + a.imag),
-        *(torch.where(x > 0, a, a * 1j), torch.cat([a, a * 2], -1), a.sqrt(), a.mean(0)),
+        a * a.conj(),
+        a / (a + 2),
+        a.abs(),
+        a.angle(),
+        torch.view_as_real(a),
+        a**2,
+        a.exp(),
+        torch.polar(x.abs(), x),
+        torch.complex(x, x * 2),
+        a.sum(1),
+        a @ a.mT,
+        a.real + a.imag,
+        torch.where(x > 0, a, a * 1j),
+        torch.cat([a, a * 2], -1),
+        a.sqrt(),
+        a.mean(0),
     )
 
 
 def _products(a: Tensor, b: Tensor) -> Any:
     return (
-        *(
-            torch.addmm(b[0, 0], a[0], b[0]),
-            torch.baddbmm(a[:, :, :1], a, b),
-            torch.einsum("bij,bjk", a, b),
-        ),
-        *(torch.cdist(a, a + 1), linalg.vector_norm(a, 3, 1), torch.outer(a[0, 0], b[0, 0])),
-        *(torch.kron(a[0], b[0]), torch.tensordot(a, b, 1), a[0].mv(b[0, :, 0]), a @ b),
-        *(F.cosine_similarity(a, a + 1), torch.trace(a[0]), linalg.cross(b, b.flip(0), dim=2)),
+        torch.addmm(b[0, 0], a[0], b[0]),
+        torch.baddbmm(a[:, :, :1], a, b),
+        torch.einsum("bij,bjk", a, b),
+        torch.cdist(a, a + 1),
+        linalg.vector_norm(a, 3, 1),
+        torch.outer(a[0, 0], b[0, 0]),
+        torch.kron(a[0], b[0]),
+        torch.tensordot(a, b, 1),
+        a[0].mv(b[0, :, 0]),
+        a @ b,
+        F.cosine_similarity(a, a + 1),
+        torch.trace(a[0]),
+        linalg.cross(b, b.flip(0), dim=2),
     )
 
 
@@ -242,10 +342,8 @@ def _resampled(x: Tensor) -> Any:
     return (
         *(F.interpolate(x, size=(7, 5), **way) for way in ways),
         *(F.grid_sample(x, grid, mode=m, align_corners=False) for m in ("bilinear", "nearest")),
-        *(
-            F.interpolate(x[:, :, 0], scale_factor=1.5, mode="linear"),
-            F.fold(F.unfold(x, 2), (6, 6), 2),
-        ),
+        F.interpolate(x[:, :, 0], scale_factor=1.5, mode="linear"),
+        F.fold(F.unfold(x, 2), (6, 6), 2),
         *(F.pad(x, (1, 2, 2, 1), mode=m) for m in ("reflect", "replicate")),
     )
 
@@ -263,30 +361,40 @@ def _tables(i: Tensor, table: Tensor) -> Any:
 def _losses(x: Tensor) -> Any:
     target = torch.tensor([1, 0, 3])
     return (
-        *(F.cross_entropy(x, target), F.nll_loss(x.log_softmax(1), target), F.huber_loss(x, x * 2)),
-        *(F.kl_div(x.log_softmax(1), x.softmax(1), reduction="batchmean"), F.l1_loss(x, x + 1)),
-        *(F.binary_cross_entropy_with_logits(x, x.sigmoid()), F.triplet_margin_loss(x, x + 1, -x)),
+        F.cross_entropy(x, target),
+        F.nll_loss(x.log_softmax(1), target),
+        F.huber_loss(x, x * 2),
+        F.kl_div(x.log_softmax(1), x.softmax(1), reduction="batchmean"),
+        F.l1_loss(x, x + 1),
+        F.binary_cross_entropy_with_logits(x, x.sigmoid()),
+        F.triplet_margin_loss(x, x + 1, -x),
     )
 
 
 def _norms(x: Tensor) -> Any:
     weight = torch.linspace(0.5, 1.5, 8)
     return (
-        *(
-            F.layer_norm(x, (8,), weight),
-            F.group_norm(x, 2),
-            F.instance_norm(x),
-            F.rms_norm(x, (8,)),
-        ),
-        *(F.local_response_norm(x, 3), F.normalize(x, dim=1), x.std(1), *torch.var_mean(x, 0)),
+        F.layer_norm(x, (8,), weight),
+        F.group_norm(x, 2),
+        F.instance_norm(x),
+        F.rms_norm(x, (8,)),
+        F.local_response_norm(x, 3),
+        F.normalize(x, dim=1),
+        x.std(1),
+        *torch.var_mean(x, 0),
     )
 
 
 def _pools(x: Tensor) -> Any:
     return (
-        *(F.max_pool2d(x, 3, 2, 1, ceil_mode=True), F.avg_pool2d(x, 3, 2, 1, True, False)),
-        *(F.max_pool1d(x[0], 2), F.adaptive_max_pool2d(x, 2), F.adaptive_avg_pool2d(x, (3, 2))),
-        *(F.lp_pool2d(x, 2, 2), F.max_pool2d(x, 2, return_indices=True)[1], F.avg_pool1d(x[0], 3)),
+        F.max_pool2d(x, 3, 2, 1, ceil_mode=True),
+        F.avg_pool2d(x, 3, 2, 1, True, False),
+        F.max_pool1d(x[0], 2),
+        F.adaptive_max_pool2d(x, 2),
+        F.adaptive_avg_pool2d(x, (3, 2)),
+        F.lp_pool2d(x, 2, 2),
+        F.max_pool2d(x, 2, return_indices=True)[1],
+        F.avg_pool1d(x[0], 3),
     )
 
 
@@ -317,7 +425,9 @@ class Convolutions(nn.Module):
         flat = x.flatten(2)
         return (
             *(conv(x) for conv in self.planes),
-            *(self.line(flat), self.back(flat), self.space(x.view(1, 2, 2, 8, 8))),
+            self.line(flat),
+            self.back(flat),
+            self.space(x.view(1, 2, 2, 8, 8)),
         )
 
 
@@ -346,20 +456,37 @@ class LlamaAttention(nn.Module):
 
 _SQUARE = data(2, 4, 4) @ data(2, 4, 4).mT + 2 * torch.eye(4)
 _LINALG: Functions = [
-    *(lambda a, b: linalg.inv(a), lambda a, b: linalg.solve(a, b), lambda a, b: linalg.qr(b)),
-    *(lambda a, b: (linalg.det(a), linalg.slogdet(a)), lambda a, b: linalg.cholesky(a)),
-    *(lambda a, b: linalg.lu(a), lambda a, b: linalg.pinv(b), lambda a, b: linalg.svdvals(b)),
-    *(lambda a, b: linalg.eigvalsh(a), lambda a, b: linalg.matrix_power(a, -2)),
+    lambda a, b: linalg.inv(a),
+    lambda a, b: linalg.solve(a, b),
+    lambda a, b: linalg.qr(b),
+    lambda a, b: (linalg.det(a), linalg.slogdet(a)),
+    lambda a, b: linalg.cholesky(a),
+    lambda a, b: linalg.lu(a),
+    lambda a, b: linalg.pinv(b),
+    lambda a, b: linalg.svdvals(b),
+    lambda a, b: linalg.eigvalsh(a),
+    lambda a, b: linalg.matrix_power(a, -2),
     lambda a, b: linalg.solve_triangular(a, b, upper=True),
 ]
 _SPECTRA: Functions = [
-    *(fft.rfft, fft.fft2, fft.fftshift, lambda x: fft.irfft(fft.rfft(x)), fft.ihfft),
-    *(lambda x: fft.fft(x, n=9, norm="ortho").abs(), lambda x: x + fft.fftfreq(6, 0.5)),
+    fft.rfft,
+    fft.fft2,
+    fft.fftshift,
+    lambda x: fft.irfft(fft.rfft(x)),
+    fft.ihfft,
+    lambda x: fft.fft(x, n=9, norm="ortho").abs(),
+    lambda x: x + fft.fftfreq(6, 0.5),
 ]
 _DRAWS: Functions = [
-    *(torch.rand_like, torch.randn_like, lambda x: torch.randint(0, 10, (4,)), torch.bernoulli),
-    *(lambda x: torch.randperm(6), lambda x: torch.multinomial(x, 3), lambda x: torch.normal(x, x)),
-    *(lambda x: x.clone().uniform_(1, 2), lambda x: x.clone().exponential_()),
+    torch.rand_like,
+    torch.randn_like,
+    lambda x: torch.randint(0, 10, (4,)),
+    torch.bernoulli,
+    lambda x: torch.randperm(6),
+    lambda x: torch.multinomial(x, 3),
+    lambda x: torch.normal(x, x),
+    lambda x: x.clone().uniform_(1, 2),
+    lambda x: x.clone().exponential_(),
     lambda x: F.dropout(x, 0.5, training=True),
 ]
 _UNITS = data(4, 6).sigmoid()

@@ -269,7 +269,9 @@ def test_each_custom_file_is_measured_beside_the_operators(
 ) -> None:
     operators = with_custom["operators"]
     assert set(operators) == {
-        *("aten::add.out", "halve.c: mylib::halve.out", "softcap.c: mylib::softcap.out")
+        "aten::add.out",
+        "halve.c: mylib::halve.out",
+        "softcap.c: mylib::softcap.out",
     }
     for figures in operators.values():
         assert 0 < figures["own"] <= figures["with_shared"]

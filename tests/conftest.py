@@ -1,4 +1,4 @@
-"""Makes C tests ordinary pytest items, and shares what all tests need.
+"""C tests as pytest items, and fixtures that all tests share.
 
 A file tests/c/test_<module>.c is built by CMake (preset from ET_TEST_PRESET, asan-ubsan by default)
 into an executable that lists its tests with --list and runs one given by name. Collection builds
@@ -28,8 +28,8 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # the workers are as many as the proces
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 ROOT = Path(__file__).resolve().parent.parent
-# Run whole by one of the workers, which then makes once what their tests share: it takes long. They
-# are begun first, so that no worker is left alone with them at the end.
+# Files whose tests one worker runs, since their shared fixtures take long. They start first, so
+# that no worker runs them alone at the end.
 TOGETHER = {
     "tests/backends/xnnpack/partition/test_partitioner.py",
     "tests/backends/xnnpack/payload/test_payloads.py",
@@ -41,8 +41,8 @@ TOGETHER = {
     "tests/toolchain/test_selected_build.py",
 }
 PRESET = os.environ.get("ET_TEST_PRESET", "asan-ubsan")
-# Names of lesser processors, which tests/c/processor.c makes of this one, and the C tests that run
-# on each: those of operators for which XNNPACK chooses kernels, or we instead.
+# Older processors, which tests/c/processor.c emulates by hiding instruction sets, and the C tests
+# that run on each: those of operators whose kernel depends on the processor.
 PROCESSORS = ("sse2", "avx2", "avxvnni", "avx512")
 CHOOSING = {
     "tests/c/test_xnnpack_conv_stem.c",
@@ -67,10 +67,10 @@ def find_tool(name: str) -> str:
 
 
 def configuration(preset: str) -> tuple[Path, list[str]]:
-    """The build directory of a preset and what CMake is told for it.
+    """The build directory of a preset, and its CMake arguments.
 
-    The preset release compiles nothing otherwise than setup.py did for the extension, so its
-    tests are built beside it, from the libraries that lie there.
+    The preset release compiles with the flags of setup.py, so its tests are built beside the
+    extension, from the libraries there.
     """
     tag = f"{sys.implementation.cache_tag}-{platform.system().lower()}-{platform.machine()}"
     extension = ROOT / "build" / f"py-{tag}"
@@ -100,7 +100,7 @@ def build_c(preset: str = PRESET, target: str = "all", *settings: str) -> Path:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """With --dist loadgroup the groups are TOGETHER; the marks need a writable node id."""
+    """Scheduler with the groups TOGETHER for --dist loadgroup, whose marks change node ids."""
     if config.getvalue("dist") != "loadgroup":
         return None
     from xdist.scheduler import LoadScopeScheduling
@@ -124,7 +124,7 @@ class CTestFailure(Exception):
 
 
 class CTestItem(pytest.Item):
-    """A test of an executable; on the processor that its name ends with, else on this one."""
+    """A test of an executable, on the processor at the end of its name, else on this one."""
 
     def __init__(self, *, executable: Path, **kwargs: object) -> None:
         super().__init__(**kwargs)  # type: ignore[arg-type]
@@ -182,7 +182,7 @@ def pytest_runtest_setup() -> None:
 
 
 def _seed() -> None:
-    """A test's random numbers, and those of its module and fixtures, depend on no other test."""
+    """Seeds torch and others, so that random numbers of a test depend on no other test."""
     random.seed(0)
     if "numpy" in sys.modules:
         sys.modules["numpy"].random.seed(0)
@@ -198,7 +198,7 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
 
 @pytest.fixture(scope="session")
 def upstream() -> Iterator[Upstream]:
-    """One process of upstream's beside each test process, started when it is first asked."""
+    """One process of upstream's for each test process, started on its first request."""
     from support.upstream_peer import Upstream
 
     peer = Upstream()

@@ -7,12 +7,9 @@ them once, under a lock, so that parallel workers do not build twice.
 
 from __future__ import annotations
 
-import fcntl
-import functools
 import os
 import platform
 import random
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -20,6 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from support.c_build import PRESET, build_c, find_tool
+from support.paths import ROOT
 
 if TYPE_CHECKING:
     from support.upstream_peer import Upstream
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
 if "PYTEST_XDIST_WORKER" in os.environ:  # the workers are as many as the processors
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-ROOT = Path(__file__).resolve().parent.parent
 # Files whose tests one worker runs, since their shared fixtures take long. They start first, so
 # that no worker runs them alone at the end.
 TOGETHER = {
@@ -40,7 +38,6 @@ TOGETHER = {
     "tests/toolchain/test_op_library.py",
     "tests/toolchain/test_selected_build.py",
 }
-PRESET = os.environ.get("ET_TEST_PRESET", "asan-ubsan")
 # Older processors, which tests/c/processor.c emulates by hiding instruction sets, and the C tests
 # that run on each: those of operators whose kernel depends on the processor.
 PROCESSORS = ("sse2", "avx2", "avxvnni", "avx512")
@@ -55,47 +52,6 @@ CHOOSING = {
     "tests/c/test_xnnpack_rowwise.c",
     "tests/c/test_xnnpack_weights_cache.c",
 }
-
-
-def find_tool(name: str) -> str:
-    """Path of a build tool, preferring the one beside the running Python."""
-    local = Path(sys.executable).parent / name
-    found = str(local) if local.exists() else shutil.which(name)
-    if found is None:
-        raise RuntimeError(f"{name} not found: run `make test`, which installs it into .venv")
-    return found
-
-
-def configuration(preset: str) -> tuple[Path, list[str]]:
-    """The build directory of a preset, and its CMake arguments.
-
-    The preset release compiles with the flags of setup.py, so its tests are built beside the
-    extension, from the libraries there.
-    """
-    tag = f"{sys.implementation.cache_tag}-{platform.system().lower()}-{platform.machine()}"
-    extension = ROOT / "build" / f"py-{tag}"
-    if preset == "release" and (extension / "CMakeCache.txt").exists():
-        return extension, ["-B", str(extension), "-DCMAKE_BUILD_TYPE=Release", "-DET_TESTS=ON"]
-    return ROOT / "build" / preset, ["--preset", preset]
-
-
-@functools.cache
-def build_c(preset: str = PRESET, target: str = "all", *settings: str) -> Path:
-    """Builds csrc and the C tests with one CMake preset; returns the build directory."""
-    build, configured = configuration(preset)
-    build.mkdir(parents=True, exist_ok=True)
-    with (build / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        cmake = find_tool("cmake")
-        ninja = f"-DCMAKE_MAKE_PROGRAM={find_tool('ninja')}"
-        for command in (
-            [cmake, *configured, "-S", str(ROOT / "csrc"), ninja, *settings],
-            [cmake, "--build", str(build), "--target", target],
-        ):
-            done = subprocess.run(command, cwd=ROOT / "csrc", capture_output=True, text=True)
-            if done.returncode != 0:
-                raise RuntimeError(f"{' '.join(command)} failed:\n{done.stdout}\n{done.stderr}")
-    return build
 
 
 @pytest.hookimpl(optionalhook=True)

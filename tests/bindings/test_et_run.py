@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import build_c
+from support.c_build import build_c
 from support.program_maker import MethodMaker, program_bytes
 
 

@@ -102,7 +102,7 @@ def zig() -> Path:
 
 def build(machine: Machine) -> Path:
     """The program same_bits for that machine."""
-    from conftest import build_c
+    from support.c_build import build_c
 
     check_tools(machine)
     settings = [f"-DET_ZIG={zig()}"] if machine.name == "wasm32" else []

@@ -8,7 +8,8 @@ import shutil
 import subprocess
 
 import pytest
-from conftest import ROOT, find_tool
+from support.c_build import find_tool
+from support.paths import ROOT
 
 # All of <string.h>. Compilers expand some of them in place.
 STRING_FUNCTIONS = {"memcpy", "memset", "memmove", "memcmp", "strcmp", "strlen"}

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -31,6 +30,7 @@ from typing import Any
 
 import torch
 
+from support.c_build import build_c
 from support.op_values import (
     BOOL,
     DOUBLE,
@@ -102,9 +102,6 @@ def _library_path() -> Path:
     given = os.environ.get("ET_OP_DRIVER")
     if given:
         return Path(given)
-    sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-    from conftest import build_c
-
     return build_c("release", "op_driver") / "op_driver.so"
 
 

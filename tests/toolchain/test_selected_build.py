@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from conftest import ROOT
 from models.vision import build as build_model
+from support.paths import ROOT
 from support.program_maker import MethodMaker, program_bytes
 from support.upstream_peer import Upstream
 

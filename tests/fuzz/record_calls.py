@@ -1,6 +1,6 @@
 """Adds good calls of operators that have none to calls.txt, taken from the operator tests.
 
-    python -m pytest -p fuzz.record_calls tests/kernels/test_reduce.py
+    PYTHONPATH=tests python -m pytest -p fuzz.record_calls tests/kernels/test_reduce.py
 
 A pytest plugin that records the calls of op_driver.run_op, each as a line of text without the
 contents of tensors. Of an operator's calls it keeps the shortest, a middle and the longest
@@ -81,8 +81,8 @@ def picked(lines: set[str]) -> list[str]:
 
 def pytest_configure(config: Any) -> None:
     sys.path.insert(0, str(FOLDER.parent))
-    import op_driver as driver
-    import op_values
+    from support import op_driver as driver
+    from support import op_values
 
     def record(name: str, values: list[Any]) -> None:
         line = " ".join([name, *(text_of(op_values, v) for v in values)])

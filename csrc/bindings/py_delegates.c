@@ -19,6 +19,7 @@ typedef struct py_delegates {
   PyObject *path;                   // of the file, as bytes; NULL without one
   bool saves;
   size_t n_damaged;                   // damaged weights of the file that a warning counted
+  size_t n_unproven;                  // likewise, weights that are not saved
   char note[ET_ERROR_MESSAGE_BYTES];  // the reason for which the file was not used
   const et_backend *backends[MOST_BACKENDS];
   et_backend_table table;
@@ -115,6 +116,18 @@ static int warn_of_damage(py_delegates *d, const char *path) {
   return warn(d->note);
 }
 
+static int warn_of_unproven(py_delegates *d, const char *path) {
+  et_xnnpack_facts facts;
+  et_xnnpack_weights_facts(d->weights, &facts);
+  if (facts.n_unproven == d->n_unproven) return 0;
+  d->n_unproven = facts.n_unproven;
+  (void)PyOS_snprintf(d->note, sizeof d->note,
+                      "packed weights '%.160s': %zu of them are not saved: the program names their "
+                      "constants, expected the SHA-256 of the bytes as name",
+                      path, facts.n_unproven);
+  return warn(d->note);
+}
+
 int py_delegates_save_weights(py_program *program) {
   py_delegates *const d = program->delegates;
   if (d->weights == NULL || d->path == NULL) return 0;
@@ -123,6 +136,7 @@ int py_delegates_save_weights(py_program *program) {
   const char *const path = PyBytes_AsString(d->path);
   if (warn_of_damage(d, path) < 0) return -1;
   if (!d->saves) return 0;
+  if (warn_of_unproven(d, path) < 0) return -1;
   Py_BEGIN_ALLOW_THREADS;
   status = et_xnnpack_weights_save(d->weights, path, &err);
   Py_END_ALLOW_THREADS;
@@ -152,11 +166,12 @@ PyObject *py_delegates_facts(PyObject *object, PyObject *unused) {
   et_xnnpack_facts facts = {.n_weights = 0};
   if (d == NULL || d->xnnpack.options.weights == NULL) return PyDict_New();
   et_xnnpack_weights_facts(d->xnnpack.options.weights, &facts);
-  return Py_BuildValue("{s:n,s:n,s:n,s:n,s:n,s:n,s:n,s:s}", "weights", (Py_ssize_t)facts.n_weights,
-                       "bytes", (Py_ssize_t)facts.bytes, "mapped", (Py_ssize_t)facts.n_mapped,
-                       "mapped_bytes", (Py_ssize_t)facts.mapped_bytes, "packed",
-                       (Py_ssize_t)facts.n_packed, "shared", (Py_ssize_t)facts.n_shared, "damaged",
-                       (Py_ssize_t)facts.n_damaged, "note", d->note);
+  return Py_BuildValue("{s:n,s:n,s:n,s:n,s:n,s:n,s:n,s:n,s:s}", "weights",
+                       (Py_ssize_t)facts.n_weights, "bytes", (Py_ssize_t)facts.bytes, "mapped",
+                       (Py_ssize_t)facts.n_mapped, "mapped_bytes", (Py_ssize_t)facts.mapped_bytes,
+                       "packed", (Py_ssize_t)facts.n_packed, "shared", (Py_ssize_t)facts.n_shared,
+                       "damaged", (Py_ssize_t)facts.n_damaged, "unproven",
+                       (Py_ssize_t)facts.n_unproven, "note", d->note);
 }
 
 #else

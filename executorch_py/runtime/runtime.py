@@ -109,11 +109,13 @@ class Runtime:
         backend_options: by backend id. For "XnnpackBackend":
           workspace_sharing_mode: WorkspaceSharing.PerModel (default), .Disabled or .Global.
           weight_cache_enabled: all methods and programs of the process share equal packed weights
-            (default True). Programs that share them trust each other's keys.
+            (default True). Those of one program are known by name; another program packs its own
+            first, and their bytes are compared.
           packed_cache_path: a file of packed weights for this program. It is mapped if it exists,
             and written after a load or a first run that packed new weights. A file that is damaged
             or belongs to another version of XNNPACK or another CPU is replaced, with a
-            RuntimeWarning; the first run verifies weights before it reads them.
+            RuntimeWarning; the first run verifies weights before it reads them. Write access to the
+            file is write access to the results of every program that is loaded with it.
           save_weight_cache_on_disk: if False, that file is not written.
         """
         if enable_etdump or debug_buffer_size:

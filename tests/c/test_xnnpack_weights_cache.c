@@ -104,7 +104,7 @@ static void damaged_weights_are_never_computed_with(void) {
   bench benches[2];
   bench_path(path);
   EXPECT(bench_use_file(path, &facts, &note));
-  bench_poke(path, -200, 0x7b);
+  bench_damage_linear(path);
   EXPECT(et_xnnpack_weights_open(&options.weights, path, &note) == ET_OK);
   for (int i = 0; i < 2; i++) {
     bench_begin(&benches[i], &bench_plain, &options);
@@ -130,7 +130,7 @@ static void memory_may_run_out_where_damaged_weights_are_packed_anew(void) {
   et_error note;
   bench_path(path);
   EXPECT(bench_use_file(path, &facts, &note));
-  bench_poke(path, -200, 0x7b);
+  bench_damage_linear(path);
   bool is_enough = false;
   size_t n_short = 0;
   for (size_t fail_at = 1; !is_enough; fail_at++) {
@@ -152,6 +152,20 @@ static void memory_may_run_out_where_damaged_weights_are_packed_anew(void) {
   (void)unlink(path);
 }
 
+// Depthwise filters are packed by every load, which then sees that the file's are others.
+static void a_load_drops_weights_that_differ_from_those_it_packed(void) {
+  char path[] = "/tmp/et_packed_XXXXXX";
+  et_xnnpack_facts facts;
+  et_error note;
+  bench_path(path);
+  EXPECT(bench_use_file(path, &facts, &note));
+  bench_poke(path, -200, 0x7b);
+  EXPECT(bench_use_file(path, &facts, &note));
+  EXPECT(facts.n_packed == 1 && facts.n_damaged == 1 && facts.n_weights == 2);
+  EXPECT(bench_use_file(path, &facts, &note) && facts.n_packed == 0 && facts.n_damaged == 0);
+  (void)unlink(path);
+}
+
 static void a_file_that_cannot_be_written_is_an_error_in_words(void) {
   et_xnnpack_options options = {.workspace = NULL};
   et_error err;
@@ -166,10 +180,104 @@ static void a_file_that_cannot_be_written_is_an_error_in_words(void) {
   et_xnnpack_weights_close(options.weights);
 }
 
+// ---- Files that claim keys of other bytes
+
+// Loads programs in turn with entries of their own and shared weights; each must give its results.
+static void run_together(const et_xnnpack_options *options, const change *const changes[2]) {
+  bench benches[2];
+  for (int i = 0; i < 2; i++) {
+    bench_begin(&benches[i], changes[i], options);
+    EXPECT(rig_start(&benches[i].r, "forward"));
+  }
+  for (int i = 0; i < 4; i++) EXPECT(bench_gives(&benches[i % 2], i < 2 ? 8 : 3));
+  for (int i = 0; i < 2; i++) rig_end(&benches[i].r);
+}
+
+static void programs_with_other_bytes_under_equal_keys_do_not_share_them(void) {
+  const change *const orders[][2] = {{&bench_plain, &bench_false}, {&bench_false, &bench_plain}};
+  for (int i = 0; i < 2; i++) {
+    et_xnnpack_options options = {.workspace = NULL};
+    et_xnnpack_facts facts;
+    et_error err;
+    EXPECT(et_xnnpack_weights_open(&options.weights, NULL, &err) == ET_OK);
+    run_together(&options, orders[i]);
+    et_xnnpack_weights_facts(options.weights, &facts);
+    EXPECT(facts.n_packed == 4 && facts.n_shared == 0);
+    et_xnnpack_weights_close(options.weights);
+  }
+}
+
+static void programs_with_equal_bytes_share_them(void) {
+  const change *const both[] = {&bench_plain, &bench_plain};
+  et_xnnpack_options options = {.workspace = NULL};
+  et_xnnpack_facts facts;
+  et_error err;
+  EXPECT(et_xnnpack_weights_open(&options.weights, NULL, &err) == ET_OK);
+  run_together(&options, both);
+  et_xnnpack_weights_facts(options.weights, &facts);
+  EXPECT(facts.n_packed == 2 && facts.n_shared == 2);
+  et_xnnpack_weights_close(options.weights);
+}
+
+// Memory of an entry may be used for another one as soon as its methods are closed.
+static void an_entry_in_the_place_of_another_is_not_taken_for_it(void) {
+  et_xnnpack_options options = {.workspace = NULL};
+  et_error err;
+  bench kept, reused;
+  EXPECT(et_xnnpack_weights_open(&options.weights, NULL, &err) == ET_OK);
+  bench_begin(&reused, &bench_false, &options);
+  EXPECT(rig_start(&reused.r, "forward"));
+  bench_begin(&kept, &bench_false, &options);  // holds the weights that both share
+  EXPECT(rig_start(&kept.r, "forward"));
+  rig_end(&reused.r);
+  bench_begin(&reused, &bench_plain, &options);
+  EXPECT(rig_start(&reused.r, "forward"));
+  EXPECT(bench_gives(&reused, 8) && bench_gives(&kept, 8));
+  rig_end(&reused.r);
+  rig_end(&kept.r);
+  et_xnnpack_weights_close(options.weights);
+}
+
+static void a_file_keeps_no_weights_under_keys_that_are_not_their_hashes(void) {
+  char path[] = "/tmp/et_packed_XXXXXX";
+  et_xnnpack_options options = {.workspace = NULL};
+  et_xnnpack_facts facts;
+  et_error note;
+  bench b;
+  bench_path(path);
+  EXPECT(et_xnnpack_weights_open(&options.weights, path, &note) == ET_OK);
+  bench_begin(&b, &bench_false, &options);
+  EXPECT(rig_start(&b.r, "forward") && bench_gives(&b, 8));
+  et_xnnpack_weights_facts(options.weights, &facts);
+  EXPECT(facts.n_packed == 2 && facts.n_unproven == 2);
+  EXPECT(et_xnnpack_weights_save(options.weights, path, &note) == ET_OK);
+  EXPECT(access(path, F_OK) != 0);
+  rig_end(&b.r);
+  et_xnnpack_weights_close(options.weights);
+  EXPECT(bench_use_file(path, &facts, &note) && facts.n_packed == 2 && facts.n_unproven == 0);
+  EXPECT(bench_use_file(path, &facts, &note) && facts.n_packed == 0 && facts.n_mapped == 2);
+  (void)unlink(path);
+}
+
+static void a_store_without_a_path_cannot_be_saved(void) {
+  et_xnnpack_options options = {.workspace = NULL};
+  et_error err;
+  EXPECT(et_xnnpack_weights_open(&options.weights, NULL, &err) == ET_OK);
+  EXPECT(et_xnnpack_weights_save(options.weights, "/tmp/et_never", &err) == ET_INVALID_STATE);
+  EXPECT_ERROR(&err, ET_INVALID_STATE, "expected a store that was opened with a path");
+  et_xnnpack_weights_close(options.weights);
+}
+
 static const et_test tests[] = {
+    ET_CASE(programs_with_other_bytes_under_equal_keys_do_not_share_them),
+    ET_CASE(programs_with_equal_bytes_share_them),
+    ET_CASE(an_entry_in_the_place_of_another_is_not_taken_for_it),
+    ET_CASE(a_file_keeps_no_weights_under_keys_that_are_not_their_hashes),
+    ET_CASE(a_store_without_a_path_cannot_be_saved),
     ET_CASE(a_file_keeps_weights_packed),
     ET_CASE(a_damaged_file_is_packed_anew_and_replaced),
     ET_CASE(damaged_weights_are_never_computed_with),
+    ET_CASE(a_load_drops_weights_that_differ_from_those_it_packed),
     ET_CASE(memory_may_run_out_where_damaged_weights_are_packed_anew),
     ET_CASE(a_file_that_cannot_be_written_is_an_error_in_words),
 };

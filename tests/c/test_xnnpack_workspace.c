@@ -145,7 +145,7 @@ static void all_threads_may_be_first_to_use_packed_weights(void) {
     runner runners[N_THREADS];
     bench_path(path);
     EXPECT(bench_use_file(path, &facts, &note));
-    if (is_damaged) bench_poke(path, -200, 0x7b);
+    if (is_damaged) bench_damage_linear(path);
     EXPECT(et_xnnpack_weights_open(&options.weights, path, &note) == ET_OK);
     EXPECT(load_all(runners, &options, NULL, 3));
     EXPECT(run_all(runners));

@@ -18,6 +18,13 @@
 
 static const float weights[2 * 3] = {1, 2, 3, 4, 5, 6}, bias[2] = {10, 20};
 static const float ones[9] = {1, 1, 1, 1, 1, 1, 1, 1, 1};
+// Keys are the SHA-256 hashes of the bytes.
+#define WEIGHTS_KEY "24ae2dfe8df57c1b80e54cef3d90ac3b417fd98973345a5f616bbc9a75dcc202"
+#define BIAS_KEY "c1959622b86c4c4d1c7a9cc1372fc9cebb3b9576043f59b8febca2c1b8ae0957"
+#define ONES_KEY "535918286916675b94b05c03a164174657cb7c1c85b5c721755b86b65a38719f"
+
+// The bytes of a program that claims the keys above for other bytes.
+static const float false_weights[2 * 3] = {6, 5, 4, 3, 2, 1}, false_ones[9] = {2};
 
 // y = x W^T + b, twice negated so that there are internal values between the nodes.
 static inline x_graph linear_graph(void) {
@@ -31,8 +38,8 @@ static inline x_graph linear_graph(void) {
                 {.code = 27, .n_slots = 3, .slots = {3, 4}},
                 {.code = 27, .n_slots = 3, .slots = {4, 5}}},
       .constants = {{.key = ""},
-                    {.key = "w", .size = sizeof weights},
-                    {.key = "b", .size = sizeof bias}},
+                    {.key = WEIGHTS_KEY, .size = sizeof weights},
+                    {.key = BIAS_KEY, .size = sizeof bias}},
       .n_values = 6,
       .n_nodes = 3,
       .n_constants = 3,
@@ -48,7 +55,7 @@ static inline x_graph conv_graph(void) {
                  VALUE(2, 1, .rank = 4, .dims = {1, 4, 4, 1})},
       .nodes = {{.code = 7, .n_slots = 20, .slots = {1, 1, 1, 1, 3, 3, 1, 1,    1, 1,
                                                      1, 1, 1, 0, 0, 0, 1, NONE, 2, 0}}},
-      .constants = {{.key = ""}, {.key = "ones", .size = sizeof ones}},
+      .constants = {{.key = ""}, {.key = ONES_KEY, .size = sizeof ones}},
       .n_values = 3,
       .n_nodes = 1,
       .n_constants = 2,
@@ -67,6 +74,7 @@ typedef struct change {
   const int32_t *x_sizes;
   size_t x_rank;
   bool x_is_int;
+  bool is_false;  // other weights under the same keys
 } change;
 
 static inline rig make_rig(const change *c) {
@@ -107,11 +115,13 @@ static inline rig make_rig(const change *c) {
                           .n_memories = 1};
   const x_graph linear = linear_graph(), conv = conv_graph();
   writer payloads[2] = {x_write(&linear), x_write(&conv)};
+  const float *const w = c->is_false ? false_weights : weights;
+  const float *const taps = c->is_false ? false_ones : ones;
   const made_segment segments[] = {{.data = payloads[0].bytes, .size = payloads[0].size},
                                    {.data = payloads[1].bytes, .size = payloads[1].size},
-                                   {.data = weights, .size = sizeof weights, .key = "w"},
-                                   {.data = bias, .size = sizeof bias, .key = "b"},
-                                   {.data = ones, .size = sizeof ones, .key = "ones"}};
+                                   {.data = w, .size = sizeof weights, .key = WEIGHTS_KEY},
+                                   {.data = bias, .size = sizeof bias, .key = BIAS_KEY},
+                                   {.data = taps, .size = sizeof ones, .key = ONES_KEY}};
   const made_program program = {
       .plans = &plan, .n_plans = 1, .segments = segments, .n_segments = 5};
   size_t size;
@@ -122,6 +132,8 @@ static inline rig make_rig(const change *c) {
 }
 
 static const change bench_plain = {.x_dtype = ET_F32, .x_sizes = x_sizes, .x_rank = 2};
+static const change bench_false = {
+    .x_dtype = ET_F32, .x_sizes = x_sizes, .x_rank = 2, .is_false = true};
 
 // A rig with a table of backends of its own.
 typedef struct bench {
@@ -129,10 +141,11 @@ typedef struct bench {
   et_xnnpack xnnpack;
   const et_backend *backends[1];
   et_backend_table table;
+  bool is_false;
 } bench;
 
 static inline void bench_begin(bench *b, const change *c, const et_xnnpack_options *options) {
-  *b = (bench){.r = make_rig(c)};
+  *b = (bench){.r = make_rig(c), .is_false = c->is_false};
   et_xnnpack_init(&b->xnnpack, options);
   b->backends[0] = &b->xnnpack.backend;
   b->table = (et_backend_table){b->backends, 1};
@@ -154,16 +167,18 @@ static inline et_status bench_run(bench *b, float *x, int32_t rows) {
 }
 
 static inline bool bench_is_right(const bench *b, const float *x, int32_t rows) {
+  const float *const w = b->is_false ? false_weights : weights;
   const et_tensor *y = et_method_output(b->r.method, 0)->as.tensor;
   const float *blurred = et_method_output(b->r.method, 1)->as.tensor->data;
   if (y->sizes[0] != rows || y->sizes[1] != 2) return false;
   for (int32_t i = 0; i < rows; i++) {
     for (int o = 0; o < 2; o++) {
       float sum = bias[o];
-      for (int k = 0; k < 3; k++) sum += x[3 * i + k] * weights[3 * o + k];
+      for (int k = 0; k < 3; k++) sum += x[3 * i + k] * w[3 * o + k];
       if (((const float *)y->data)[2 * i + o] != sum) return false;
     }
   }
+  if (b->is_false) return blurred[0] == 0 && blurred[1] == 0 && blurred[5] == 2 && blurred[15] == 2;
   return blurred[0] == 4 && blurred[1] == 6 && blurred[5] == 9 && blurred[15] == 4;
 }
 
@@ -200,6 +215,28 @@ static inline void bench_poke(const char *path, long offset, int byte) {
   if (file == NULL || fseek(file, offset, offset < 0 ? SEEK_END : SEEK_SET) != 0) abort();
   fputc(byte, file);
   fclose(file);
+}
+
+// Damages the packed weights of the linear layer, whose key is the longest of the file. The layout
+// is that of weights_cache_file.c.
+static inline void bench_damage_linear(const char *path) {
+  enum { HEADER = 56, RECORD = 32, N_RECORDS = 2 };
+  uint8_t bytes[2048] = {0};
+  uint32_t identity_bytes, key_bytes, longest = 0;
+  uint64_t offset, linear = 0;
+  FILE *file = fopen(path, "rb");
+  if (file == NULL || fread(bytes, 1, sizeof bytes, file) < HEADER) abort();
+  fclose(file);
+  memcpy(&identity_bytes, bytes + 12, sizeof identity_bytes);
+  const uint8_t *record = bytes + HEADER + (identity_bytes + 7) / 8 * 8;
+  for (int i = 0; i < N_RECORDS; i++) {
+    memcpy(&offset, record, sizeof offset);
+    memcpy(&key_bytes, record + 28, sizeof key_bytes);
+    if (key_bytes > longest) linear = offset;
+    if (key_bytes > longest) longest = key_bytes;
+    record += RECORD + (key_bytes + 7) / 8 * 8;
+  }
+  bench_poke(path, (long)linear + 3, 0x7b);
 }
 
 #endif  // ET_XNN_BENCH_H

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from executorch_py import _C
 from executorch_py.runtime import Program, Runtime
+from executorch_py.runtime.file_layout import describe
 
 pytestmark = pytest.mark.skipif(
     "XnnpackBackend" not in _C.backend_names(), reason="this build is without XNNPACK"
@@ -92,6 +93,43 @@ def test_another_file_is_replaced_with_a_warning(path: Path, tmp_path: Path) -> 
     run(program)
     assert program.packed_weights["packed"] == 2
     assert load(path, packed).packed_weights["mapped"] == 2
+
+
+def forged(path: Path, file: Path) -> Path:
+    """The program with other weights under the same names."""
+    data = bytearray(path.read_bytes())
+    (named,) = (
+        segment
+        for segment in describe(bytes(data))["segments"]
+        if segment["nbytes"] == X.itemsize * 48 * 64
+    )
+    start = named["offset"]
+    data[start : start + named["nbytes"]] = bytes(named["nbytes"])
+    file.write_bytes(data)
+    return file
+
+
+@pytest.mark.parametrize("honest_first", [True, False])
+def test_a_program_with_the_names_of_another_changes_only_its_own_results(
+    path: Path, tmp_path: Path, honest_first: bool
+) -> None:
+    false = forged(path, tmp_path / "forged.pte")
+    expected = {p: run(load(p, tmp_path / f"{p.name}.packed", saves=False)) for p in (path, false)}
+    assert not np.array_equal(expected[path], expected[false])
+    paths = [path, false] if honest_first else [false, path]
+    programs = [Runtime.get().load_program(p) for p in paths]  # in memory at the same time
+    for program, p in zip(programs, paths, strict=True):
+        np.testing.assert_array_equal(run(program), expected[p])
+
+
+def test_a_file_keeps_no_weights_with_false_names(path: Path, tmp_path: Path) -> None:
+    false, packed = forged(path, tmp_path / "forged.pte"), tmp_path / "w"
+    expected = run(load(path, tmp_path / "other"))
+    with pytest.warns(RuntimeWarning, match="1 of them are not saved: .* expected the SHA-256"):
+        load(false, packed).load_method("forward").execute([X])
+    second = load(path, packed)
+    assert second.packed_weights["mapped"] == 1  # the second layer's, which are honest
+    np.testing.assert_array_equal(run(second), expected)
 
 
 def resident_bytes(path: Path) -> int:

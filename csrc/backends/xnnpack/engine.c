@@ -86,6 +86,7 @@ static et_status build_engine(eti_xnn_delegate *delegate, eti_xnn_alloc_region *
       .delegate = delegate, .engine = engine, .flags = is_profiled ? XNN_FLAG_BASIC_PROFILING : 0};
   if (!eti_xnn_alloc_region_run(region, create_runtime, &c)) c.status = xnn_status_out_of_memory;
   ET_TRY(eti_xnn_check(c.status, err, "creating XNNPACK's operators"));
+  eti_xnn_weights_provider_prove(&engine->weights, &delegate->named);
   eti_xnn_graph_trim(&engine->graph);
   eti_xnn_weights_provider_seal(&engine->weights);
   return ET_OK;
@@ -101,7 +102,7 @@ et_status eti_xnn_engine_make(eti_xnn_delegate *delegate, bool is_profiled,
     status = ET_FAIL(err, ET_DELEGATE_OUT_OF_MEMORY, "out of memory: the engine of a delegate");
   } else {
     memset(engine, 0, sizeof *engine);
-    eti_xnn_weights_provider_init(&engine->weights, delegate->options.weights);
+    eti_xnn_weights_provider_init(&engine->weights, delegate->options.weights, delegate->domain);
     status = build_engine(delegate, &region, is_profiled, inputs, engine, err);
     if (status != ET_OK) eti_xnn_engine_free(engine);
   }

@@ -35,22 +35,25 @@ ET_API et_status et_xnnpack_workspace_open(et_xnnpack_workspace **workspace, et_
 // To be called when all methods that were loaded with it are closed; NULL allowed.
 ET_API void et_xnnpack_workspace_close(et_xnnpack_workspace *workspace);
 
-// Packed weights, by the key of the constant in the program's named data, which derives from its
-// contents, and by everything that packing depends on. Programs that share them trust each other's
-// keys. Weights stay as long as a method uses them.
+// Packed weights, by the key of the constant in the program's named data and by everything that
+// packing depends on. Methods loaded with one et_xnnpack use the weights of a key that one of them
+// has packed. Methods loaded with another pack their own and share those with equal bytes, because
+// a file may claim any key. Weights stay as long as a method uses them.
 typedef struct et_xnnpack_weights et_xnnpack_weights;
 // With a path, weights that an earlier et_xnnpack_weights_save wrote there are mapped and used in
 // place. The file is a cache: one that is missing, damaged, or written by another XNNPACK or for
 // another CPU is ignored and its weights are packed again; note->message (NULL allowed) then has
-// the reason, with the status ET_OK. The file and its index are verified when it is opened; each
+// the reason, with the status ET_OK. Write access to the file is write access to the results of
+// all programs that are loaded with it. The file and its index are verified when it is opened; each
 // weights when a run first needs them, before anything reads them. Like a program, the file must
 // not change while it is in use.
 ET_API et_status et_xnnpack_weights_open(et_xnnpack_weights **weights, const char *path,
                                          et_error *note);
 ET_API void et_xnnpack_weights_close(et_xnnpack_weights *weights);  // as above
-// Writes all weights with a key that are in use now, and those of the file that was opened, to a
-// new file, which then replaces `path`; does nothing when the opened file has them all. On
-// ET_ACCESS_FAILED `path` is as before.
+// Writes all weights in use now whose keys are the SHA-256 hashes of their constants, as exporters
+// make them, and those of the file that was opened, to a new file, which then replaces `path`; does
+// nothing when the opened file has them all. On ET_ACCESS_FAILED `path` is as before.
+// ET_INVALID_STATE: the store was opened without a path and has not compared keys with hashes.
 ET_API et_status et_xnnpack_weights_save(et_xnnpack_weights *weights, const char *path,
                                          et_error *err);
 
@@ -58,8 +61,9 @@ typedef struct et_xnnpack_facts {
   size_t n_weights, bytes;        // with a key, in memory or in the file
   size_t n_mapped, mapped_bytes;  // of these, in the file that was opened
   size_t n_packed;                // so far
-  size_t n_shared;                // so far: hits, each of which saved packing
+  size_t n_shared;                // so far: hits, of which those in one domain saved packing
   size_t n_damaged;               // so far, of those in the file: packed again
+  size_t n_unproven;              // so far, packed under keys that are no hashes: never saved
 } et_xnnpack_facts;
 ET_API void et_xnnpack_weights_facts(et_xnnpack_weights *weights, et_xnnpack_facts *facts);
 
@@ -77,8 +81,10 @@ typedef struct et_xnnpack_options {
 } et_xnnpack_options;
 
 // An entry for a caller's table of backends, in the caller's storage, which must not move while
-// methods are loaded with it; the workspace and the weights of the options are borrowed as long.
-// Fields are private but for `backend`. Nothing to deinit.
+// methods are loaded with it. Under one key these methods must have the same bytes, as those of one
+// program and its data do: keep an entry for each program that you do not trust. the workspace and
+// the weights of the options are borrowed as long. Fields are private but for `backend`. Nothing to
+// deinit.
 typedef struct et_xnnpack {
   et_backend backend;
   et_xnnpack_options options;

@@ -40,11 +40,12 @@ typedef struct eti_xnn_graph_config {
   // The shapes of inputs, by external id, with which values are defined. NULL: the payload's.
   const eti_xnn_shape *inputs;
   // Called for the constants that a node packs, if they are named data, with the addresses at which
-  // XNNPACK reads filter and bias (NULL without one) and a key of everything that packing depends
-  // on, valid during the call only. For a weights cache, in which XNNPACK looks weights up by
-  // address. A pair of addresses may get several keys. NULL: no calls.
+  // XNNPACK reads filter and bias (NULL without one), a key of everything that packing depends on,
+  // valid during the call only, and the names of the data that is packed, at most 4, in the
+  // payload. For a weights cache, in which XNNPACK looks weights up by address. A pair of addresses
+  // may get several keys. NULL: no calls.
   void (*on_weights_key)(void *ctx, const void *filter, const void *bias, const void *key,
-                         size_t key_bytes);
+                         size_t key_bytes, const char *const *names, size_t n_names);
   void *on_weights_key_ctx;
   // on_spent of et_xnnpack_options.
   void (*on_discardable)(void *ctx, const void *data, size_t bytes);

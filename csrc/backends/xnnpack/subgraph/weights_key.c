@@ -6,11 +6,13 @@
 
 #include "backends/xnnpack/subgraph/subgraph_builder.h"
 
-enum { MAX_BYTES = 2048 };
+enum { MAX_BYTES = 2048, MAX_NAMES = 4 };
 
 typedef struct key_bytes {
   uint8_t bytes[MAX_BYTES];
   size_t n;
+  const char *names[MAX_NAMES];  // of filter, bias and the scales of both
+  size_t n_names;
   bool is_complete;  // else the weights get no key
 } key_bytes;
 
@@ -33,6 +35,7 @@ static void append_data_key(key_bytes *t, const eti_xnn_source *source) {
     return;
   }
   append(t, source->key, strlen(source->key) + 1);
+  t->names[t->n_names++] = source->key;
 }
 
 static void append_value(key_bytes *t, const eti_xnn_value *v) {
@@ -79,5 +82,6 @@ void eti_xnn_report_weights_key(const eti_xnn_builder *b, const eti_xnn_node *no
   append_value(&t, &b->payload->values[filter]);
   if (bias != ETI_XNN_NONE) append_value(&t, &b->payload->values[bias]);
   if (t.is_complete)
-    b->config->on_weights_key(b->config->on_weights_key_ctx, kernel, bias_data, t.bytes, t.n);
+    b->config->on_weights_key(b->config->on_weights_key_ctx, kernel, bias_data, t.bytes, t.n,
+                              t.names, t.n_names);
 }

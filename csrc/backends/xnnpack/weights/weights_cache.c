@@ -10,6 +10,7 @@
 
 #include "backends/xnnpack/alloc_region.h"
 #include "backends/xnnpack/weights/checksum.h"
+#include "backends/xnnpack/weights/sha256.h"
 #include "runtime/check.h"
 
 static uint64_t hash_of(const uint8_t *name, size_t n_bytes, uint32_t seed) {
@@ -36,17 +37,53 @@ static void remove_packed(et_xnnpack_weights *store, const eti_xnn_packed_weight
   *at = packed->next;
 }
 
-// The lock is held.
-static eti_xnn_packed_weights *find_packed(et_xnnpack_weights *store,
-                                           const eti_xnn_weights_key *name, uint32_t seed) {
+static bool has_key(const eti_xnn_packed_weights *packed, uint64_t hash,
+                    const eti_xnn_weights_key *name, uint32_t seed) {
+  return packed->hash == hash && packed->seed == seed && packed->key_bytes == name->n_bytes &&
+         memcmp(packed->key, name->bytes, name->n_bytes) == 0;
+}
+
+// Finds weights that a domain may use without packing its own. The lock is held.
+static eti_xnn_packed_weights *find_trusted(et_xnnpack_weights *store,
+                                            const eti_xnn_weights_key *name, uint32_t seed,
+                                            const void *domain) {
   const uint64_t hash = hash_of(name->bytes, name->n_bytes, seed);
   eti_xnn_packed_weights *packed = *row_of(store, hash);
   while (packed != NULL &&
-         (packed->hash != hash || packed->seed != seed || packed->key_bytes != name->n_bytes ||
-          memcmp(packed->key, name->bytes, name->n_bytes) != 0)) {
+         ((!packed->is_proven && packed->domain != domain) || !has_key(packed, hash, name, seed)))
     packed = packed->next;
-  }
   return packed;
+}
+
+// Finds weights with the bytes of others that were packed under their key. The lock is held.
+static eti_xnn_packed_weights *find_equal(et_xnnpack_weights *store,
+                                          const eti_xnn_weights_key *name, uint32_t seed,
+                                          const eti_xnn_packed_weights *other) {
+  const uint64_t hash = hash_of(name->bytes, name->n_bytes, seed);
+  eti_xnn_packed_weights *packed = *row_of(store, hash);
+  while (packed != NULL && (packed->bytes != other->bytes || !has_key(packed, hash, name, seed) ||
+                            memcmp(packed->data, other->data, other->bytes) != 0))
+    packed = packed->next;
+  if (packed != NULL) packed->is_verified = true;
+  return packed;
+}
+
+// Drops weights of the file from the table if others under their key turned out to be proven: they
+// are damaged. The lock is held.
+static void drop_false(et_xnnpack_weights *store, const eti_xnn_weights_key *name) {
+  const eti_xnn_packed_weights *const proven = name->packed;
+  eti_xnn_packed_weights *packed = *row_of(store, proven->hash);
+  while (packed != NULL) {
+    eti_xnn_packed_weights *const next = packed->next;
+    if (packed != proven && packed->is_mapped &&
+        has_key(packed, proven->hash, name, proven->seed)) {
+      packed->is_damaged = true;
+      packed->is_verified = false;
+      remove_packed(store, packed);
+      store->n_damaged++;
+    }
+    packed = next;
+  }
 }
 
 // Verifies the checksum of mapped weights, once. Damaged ones are removed from the table, so that
@@ -92,18 +129,18 @@ static bool reserve_used(eti_xnn_weights_provider *provider) {
   return has;
 }
 
-static const eti_xnn_weights_key *find_key(const eti_xnn_weights_provider *provider,
-                                           const void *kernel, const void *bias) {
+static eti_xnn_weights_key *find_key(const eti_xnn_weights_provider *provider, const void *kernel,
+                                     const void *bias) {
   for (size_t i = 0; i < provider->n_keys; i++) {
-    const eti_xnn_weights_key *const name = &provider->keys[i];
+    eti_xnn_weights_key *const name = &provider->keys[i];
     if (name->kernel == kernel && name->bias == bias) return name;
   }
   return NULL;
 }
 
-static const eti_xnn_weights_key *find_usable_key(const eti_xnn_weights_provider *provider,
-                                                  const struct xnn_weights_cache_look_up_key *key) {
-  const eti_xnn_weights_key *const name =
+static eti_xnn_weights_key *find_usable_key(const eti_xnn_weights_provider *provider,
+                                            const struct xnn_weights_cache_look_up_key *key) {
+  eti_xnn_weights_key *const name =
       provider->store == NULL ? NULL : find_key(provider, key->kernel, key->bias);
   return name == NULL || name->bytes == NULL ? NULL : name;
 }
@@ -114,6 +151,8 @@ static size_t add_used(eti_xnn_weights_provider *provider, eti_xnn_packed_weight
     if (provider->used[i] == packed) return i;
   }
   packed->n_users++;
+  if (packed->n_domain_users == 0) packed->domain = provider->domain;
+  packed->n_domain_users += packed->domain == provider->domain;
   provider->used[provider->n_used] = packed;
   return provider->n_used++;
 }
@@ -127,7 +166,8 @@ static size_t look_up(void *context, const struct xnn_weights_cache_look_up_key 
   size_t found = SIZE_MAX;
   if (name != NULL && reserve_used(provider)) {
     (void)pthread_mutex_lock(&provider->store->lock);
-    eti_xnn_packed_weights *const packed = find_packed(provider->store, name, key->seed);
+    eti_xnn_packed_weights *const packed =
+        find_trusted(provider->store, name, key->seed, provider->domain);
     if (packed != NULL) {
       found = add_used(provider, packed);
       provider->store->n_shared++;
@@ -170,12 +210,12 @@ static eti_xnn_packed_weights *remove_reserved(eti_xnn_weights_provider *provide
   return packed;
 }
 
-// Adds packed weights to the store under their key; returns those that are there already, if any,
-// and frees the new ones. The lock is held.
+// Adds packed weights to the store under their key; returns those with equal bytes that are there
+// already, if any, and frees the new ones. The lock is held.
 static eti_xnn_packed_weights *insert_packed(et_xnnpack_weights *store,
                                              const eti_xnn_weights_key *name, uint32_t seed,
                                              eti_xnn_packed_weights *packed) {
-  eti_xnn_packed_weights *const existing = find_packed(store, name, seed);
+  eti_xnn_packed_weights *const existing = find_equal(store, name, seed, packed);
   if (existing != NULL) {
     free_packed(packed);
     store->n_shared++;
@@ -198,13 +238,14 @@ static size_t look_up_or_insert(void *context, const struct xnn_weights_cache_lo
   eti_xnn_weights_provider *const provider = context;
   (void)bytes;
   if (data == NULL) return provider->found;
-  const eti_xnn_weights_key *const name = find_usable_key(provider, key);
+  eti_xnn_weights_key *const name = find_usable_key(provider, key);
   eti_xnn_alloc_region *const region = eti_xnn_alloc_region_pause();
   eti_xnn_packed_weights *const packed = remove_reserved(provider, data);
   size_t at = SIZE_MAX;
   if (packed != NULL && name != NULL) {
     (void)pthread_mutex_lock(&provider->store->lock);
-    at = add_used(provider, insert_packed(provider->store, name, key->seed, packed));
+    name->packed = insert_packed(provider->store, name, key->seed, packed);
+    at = add_used(provider, name->packed);
     (void)pthread_mutex_unlock(&provider->store->lock);
   } else if (packed != NULL) {
     at = add_used(provider, packed);
@@ -234,7 +275,8 @@ static enum xnn_status delete_cache(void *context) {
 
 // ---- Providers
 
-void eti_xnn_weights_provider_init(eti_xnn_weights_provider *provider, et_xnnpack_weights *store) {
+void eti_xnn_weights_provider_init(eti_xnn_weights_provider *provider, et_xnnpack_weights *store,
+                                   const void *domain) {
   *provider = (eti_xnn_weights_provider){.interface = {.context = provider,
                                                        .look_up = look_up,
                                                        .reserve_space = reserve_space,
@@ -242,15 +284,16 @@ void eti_xnn_weights_provider_init(eti_xnn_weights_provider *provider, et_xnnpac
                                                        .is_finalized = is_finalized,
                                                        .offset_to_addr = offset_to_addr,
                                                        .delete_cache = delete_cache},
-                                         .store = store};
+                                         .store = store,
+                                         .domain = domain};
 }
 
 void eti_xnn_weights_provider_add_key(void *context, const void *kernel, const void *bias,
-                                      const void *name, size_t key_bytes) {
+                                      const void *name, size_t key_bytes, const char *const *names,
+                                      size_t n_names) {
   eti_xnn_weights_provider *const provider = context;
   if (provider->store == NULL) return;
-  eti_xnn_weights_key *const known =
-      (eti_xnn_weights_key *)(uintptr_t)find_key(provider, kernel, bias);
+  eti_xnn_weights_key *const known = find_key(provider, kernel, bias);
   if (known != NULL) {
     const bool is_same = known->bytes != NULL && known->n_bytes == key_bytes &&
                          memcmp(known->bytes, name, key_bytes) == 0;
@@ -267,8 +310,38 @@ void eti_xnn_weights_provider_add_key(void *context, const void *kernel, const v
   uint8_t *const bytes = has ? eti_xnn_alloc(key_bytes) : NULL;
   if (bytes == NULL) return;
   memcpy(bytes, name, key_bytes);
-  provider->keys[provider->n_keys++] = (eti_xnn_weights_key){kernel, bias, bytes, key_bytes};
+  eti_xnn_weights_key *const key = &provider->keys[provider->n_keys++];
+  *key = (eti_xnn_weights_key){.kernel = kernel, .bias = bias, .bytes = bytes};
+  key->n_bytes = key_bytes;
+  for (; key->n_names < n_names; key->n_names++) key->names[key->n_names] = names[key->n_names];
   if (key_bytes > provider->longest_key) provider->longest_key = key_bytes;
+}
+
+// Whether all names of a key are hashes of the bytes that the data has under them.
+static bool is_true(const eti_xnn_weights_key *key, const et_named_data *data) {
+  for (size_t i = 0; i < key->n_names; i++) {
+    et_error ignored;
+    et_blob blob;
+    if (data->get(data->ctx, key->names[i], &blob, &ignored) != ET_OK) return false;
+    const bool is_hash = eti_sha256_is_key_of(key->names[i], blob.data, blob.size);
+    if (data->release != NULL) data->release(data->ctx, &blob);
+    if (!is_hash) return false;
+  }
+  return true;
+}
+
+void eti_xnn_weights_provider_prove(eti_xnn_weights_provider *provider, const et_named_data *data) {
+  et_xnnpack_weights *const store = provider->store;
+  for (size_t i = 0; i < provider->n_keys && store != NULL && store->proves; i++) {
+    const eti_xnn_weights_key *const key = &provider->keys[i];
+    if (key->packed == NULL) continue;
+    const bool is_proven = is_true(key, data);
+    (void)pthread_mutex_lock(&store->lock);
+    key->packed->is_proven = key->packed->is_proven || is_proven;
+    if (is_proven) drop_false(store, key);
+    store->n_unproven += !is_proven;
+    (void)pthread_mutex_unlock(&store->lock);
+  }
 }
 
 void eti_xnn_weights_provider_seal(eti_xnn_weights_provider *provider) {
@@ -290,6 +363,8 @@ static void release_used(eti_xnn_weights_provider *provider, eti_xnn_packed_weig
     return;
   }
   (void)pthread_mutex_lock(&provider->store->lock);
+  if (packed->domain == provider->domain && packed->n_domain_users > 0) packed->n_domain_users--;
+  if (packed->n_domain_users == 0) packed->domain = NULL;
   const bool is_last = --packed->n_users == 0 && !packed->is_mapped;
   if (is_last) remove_packed(provider->store, packed);
   (void)pthread_mutex_unlock(&provider->store->lock);

@@ -7,7 +7,7 @@
 // The index has a record and a key, padded to 8, for each weights. Header, identity and index have
 // one checksum, which is verified when the file is opened. Weights have one each, which is verified
 // at their first use (weights_cache.c), so that a program reads only the weights it needs.
-#define _GNU_SOURCE  // clock_gettime's and mkstemp's declarations
+#define _GNU_SOURCE  // declares clock_gettime, fsync and mkstemp
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>  // rename
@@ -97,6 +97,7 @@ static bool read_records(et_xnnpack_weights *store, const file_header *header) {
                                                 .data = (void *)(uintptr_t)(file + record.offset),
                                                 .bytes = (size_t)record.bytes,
                                                 .is_mapped = true,
+                                                .is_proven = true,
                                                 .checksum = record.checksum};
     at += key_bytes;
     left -= key_bytes;
@@ -132,6 +133,7 @@ et_status et_xnnpack_weights_open(et_xnnpack_weights **out, const char *path, et
     eti_xnn_free(store);
     return ET_FAIL(note, ET_OUT_OF_RESOURCES, "cannot make a lock for a store of packed weights");
   }
+  store->proves = path != NULL;
   *out = store;
   if (note != NULL) note->message[0] = '\0';
   if (path == NULL || access(path, F_OK) != 0) return ET_OK;
@@ -187,13 +189,21 @@ static eti_xnn_packed_weights *next_packed(et_xnnpack_weights *store,
   return row < ETI_XNN_STORE_ROWS ? store->rows[row] : NULL;
 }
 
+// The next weights that a file may keep. Unproven ones would reach programs with other bytes.
+static eti_xnn_packed_weights *next_proven(et_xnnpack_weights *store,
+                                           const eti_xnn_packed_weights *packed) {
+  eti_xnn_packed_weights *next = next_packed(store, packed);
+  while (next != NULL && !next->is_proven) next = next_packed(store, next);
+  return next;
+}
+
 // Allocates and fills the identity and the index of a store; fills the header.
 static uint8_t *make_index(et_xnnpack_weights *store, file_header *header) {
   char identity[ET_XNNPACK_IDENTITY_BYTES];
   et_xnnpack_identity(identity);
   *header = (file_header){.version = VERSION, .identity_bytes = (uint32_t)strlen(identity)};
   memcpy(header->magic, magic, sizeof magic);
-  for (eti_xnn_packed_weights *p = next_packed(store, NULL); p != NULL; p = next_packed(store, p)) {
+  for (eti_xnn_packed_weights *p = next_proven(store, NULL); p != NULL; p = next_proven(store, p)) {
     header->n_records++;
     header->index_bytes += sizeof(file_record) + padded(p->key_bytes, 8);
   }
@@ -205,7 +215,7 @@ static uint8_t *make_index(et_xnnpack_weights *store, file_header *header) {
   header->data_offset = padded(sizeof *header + begin + (size_t)header->index_bytes, ALIGN);
   uint8_t *at = index + begin;
   uint64_t offset = header->data_offset;
-  for (eti_xnn_packed_weights *p = next_packed(store, NULL); p != NULL; p = next_packed(store, p)) {
+  for (eti_xnn_packed_weights *p = next_proven(store, NULL); p != NULL; p = next_proven(store, p)) {
     if (!p->is_mapped) p->checksum = eti_xnn_checksum(p->data, p->bytes);
     const file_record record = {.offset = offset,
                                 .bytes = p->bytes,
@@ -234,7 +244,7 @@ static bool write_all(et_xnnpack_weights *store, int file) {
   write_bytes(&w, index, padded(header.identity_bytes, 8) + (size_t)header.index_bytes);
   eti_xnn_free(index);
   write_padding(&w, ALIGN);
-  for (eti_xnn_packed_weights *p = next_packed(store, NULL); p != NULL; p = next_packed(store, p)) {
+  for (eti_xnn_packed_weights *p = next_proven(store, NULL); p != NULL; p = next_proven(store, p)) {
     write_bytes(&w, p->data, p->bytes);
     write_padding(&w, ALIGN);
   }
@@ -244,7 +254,7 @@ static bool write_all(et_xnnpack_weights *store, int file) {
 }
 
 static bool has_unsaved(et_xnnpack_weights *store) {
-  for (eti_xnn_packed_weights *p = next_packed(store, NULL); p != NULL; p = next_packed(store, p)) {
+  for (eti_xnn_packed_weights *p = next_proven(store, NULL); p != NULL; p = next_proven(store, p)) {
     if (!p->is_mapped) return true;
   }
   return false;
@@ -261,6 +271,7 @@ static bool replace_file(et_xnnpack_weights *store, const char *path) {
   memcpy(temporary + n, suffix, sizeof suffix);
   const int file = mkstemp(temporary);
   bool is_done = file >= 0 && fchmod(file, 0644) == 0 && write_all(store, file);
+  is_done = is_done && fsync(file) == 0;  // before the name leads to it
   if (file >= 0) is_done = close(file) == 0 && is_done;
   is_done = is_done && rename(temporary, path) == 0;
   const int problem = errno;
@@ -271,6 +282,9 @@ static bool replace_file(et_xnnpack_weights *store, const char *path) {
 }
 
 et_status et_xnnpack_weights_save(et_xnnpack_weights *store, const char *path, et_error *err) {
+  ET_CHECK(store->proves, err, ET_INVALID_STATE,
+           "packed weights for '%s': expected a store that was opened with a path, got one without",
+           path);
   (void)pthread_mutex_lock(&store->lock);
   errno = ENOMEM;
   const bool is_saved = !has_unsaved(store) || replace_file(store, path);
@@ -282,8 +296,10 @@ et_status et_xnnpack_weights_save(et_xnnpack_weights *store, const char *path, e
 
 void et_xnnpack_weights_facts(et_xnnpack_weights *store, et_xnnpack_facts *facts) {
   (void)pthread_mutex_lock(&store->lock);
-  *facts = (et_xnnpack_facts){
-      .n_packed = store->n_packed, .n_shared = store->n_shared, .n_damaged = store->n_damaged};
+  *facts = (et_xnnpack_facts){.n_packed = store->n_packed,
+                              .n_shared = store->n_shared,
+                              .n_damaged = store->n_damaged,
+                              .n_unproven = store->n_unproven};
   for (eti_xnn_packed_weights *p = next_packed(store, NULL); p != NULL; p = next_packed(store, p)) {
     facts->n_weights++;
     facts->bytes += p->bytes;

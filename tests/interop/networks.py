@@ -135,7 +135,7 @@ def _quantized(
 ) -> Callable[[], nn.Module]:
     @functools.cache
     def convert() -> nn.Module:
-        from models.quantized import quantized
+        from support.quantized_models import quantized
 
         return Lambda(quantized(build(), (torch.randn(shape),), **settings))
 

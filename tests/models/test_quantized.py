@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 import torch
+from support.quantized_models import SmallNet, mlp, quantized
 from torch import nn
 
 from executorch_py.exir import ExecutorchProgramManager, to_edge
 from executorch_py.exir.dialects.quantized_ops import register_quantized_ops
 from executorch_py.exir.schema import ScalarType, Tensor
 from executorch_py.runtime import Runtime
-from models.quantized import SmallNet, mlp, quantized
 
 CHANNELS_LAST = torch.channels_last
 MODELS: dict[str, tuple[Any, torch.Tensor, dict[str, bool]]] = {

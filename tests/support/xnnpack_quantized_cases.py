@@ -9,12 +9,12 @@ from functools import partial
 from typing import Any
 
 import torch
-from models.quantized import quantized
 from torch import nn
 from torch.ao.quantization.fx import _decomposed  # noqa: F401 - the operators of PerToken
 from torch.nn import functional as F
 
 from executorch_py.backends.xnnpack.payload.payload_flatbuffer import Datatype
+from support.quantized_models import quantized
 from support.xnnpack_cases import data, seeded
 
 

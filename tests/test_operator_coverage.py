@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from support import operator_coverage
+from kernels import operator_coverage
 
 
 def test_every_core_overload_of_torch_runs_or_has_a_reason() -> None:

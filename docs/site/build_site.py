@@ -196,7 +196,7 @@ def gather() -> None:
 
 def main() -> int:
     sys.path.insert(0, str(ROOT))  # the package of this checkout, installed or not
-    script = ROOT / "tests" / "support" / "operator_coverage.py"
+    script = ROOT / "tests" / "kernels" / "operator_coverage.py"
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     subprocess.run([sys.executable, script, OPERATORS], check=True, cwd=ROOT, env=environment)
     gather()

@@ -2,7 +2,7 @@
 
 Core overloads are those that torch tags `core`; the page has the way of each to the runtime.
 
-    python tests/support/operator_coverage.py [build/docs/operators.md]        (make docs)
+    python tests/kernels/operator_coverage.py [build/docs/operators.md]        (make docs)
 
 The page is generated from the kernel table that is linked into `executorch_py._C`, from torch's
 registry, from the rows of `kernels/table` and from the test files; nothing of it is kept by hand

@@ -20,11 +20,13 @@ from support.tree import (
     c_files,
     c_functions,
     circles,
+    computed_imports,
     imports,
     includes,
     modules,
     python_files,
     python_functions,
+    relative_imports,
     text,
     tracked,
 )
@@ -53,6 +55,12 @@ def room_of(name: str, rooms: dict[str, set[str]], separator: str) -> str | None
         if room in rooms:
             return room
     return None
+
+
+def unused(arrows: dict[str, set[str]], used: set[tuple[str | None, str | None]]) -> list[str]:
+    """The arrows of a table along which nothing goes."""
+    listed = {(here, there) for here, rooms in arrows.items() for there in rooms}
+    return [f"{here} -> {there}" for here, there in sorted(listed - used)]
 
 
 # ---- arrows in C
@@ -88,6 +96,17 @@ def test_c_rooms_call_only_the_rooms_that_the_table_allows() -> None:
             if here is not None and there != here and there not in C_ARROWS[here]:
                 wrong.append(f"{path} calls {target}: {here} may not know {there}")
     assert not wrong, "\n".join(wrong)
+
+
+def test_every_arrow_of_c_is_used() -> None:
+    used = {
+        (c_room(path), c_room(f"csrc/{name}"))
+        for path in c_files("csrc/")
+        for name in includes(path)
+        if (ROOT / "csrc" / name).exists()
+    }
+    used |= {(c_room(path), c_room(target)) for path in c_calls() for target in c_calls()[path]}
+    assert not unused(C_ARROWS, used)
 
 
 def test_no_c_files_call_each_other_in_a_circle() -> None:
@@ -149,8 +168,36 @@ def test_upward_imports_that_are_listed_exist_and_are_lazy() -> None:
     assert not stale, stale
 
 
+def test_every_arrow_of_python_is_used() -> None:
+    used = {
+        (python_room(i.importer), python_room(i.imported))
+        for i in imports()
+        if (i.importer, i.imported) not in LAZY_UPWARD
+    }
+    assert not unused(PYTHON_ARROWS, used)
+
+
 def test_the_table_of_python_rooms_has_no_circle() -> None:
     assert circles(PYTHON_ARROWS) == []
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    """Imports in functions count; those for types alone and those that point up do not."""
+    graph = defaultdict(set)
+    for i in imports():
+        if i.kind != "type" and (i.importer, i.imported) not in LAZY_UPWARD:
+            graph[i.importer].add(i.imported)
+    assert circles(graph) == []
+
+
+def test_no_import_is_relative() -> None:
+    assert not relative_imports()
+
+
+def test_names_of_modules_are_computed_from_tables_that_arrows_read() -> None:
+    """`_HOME` is read as lazy imports; the other table is of upstream's import paths."""
+    with_tables = {name for name, path in modules().items() if "\n_HOME = {" in text(path)}
+    assert computed_imports() - with_tables == {"executorch_py._upstream_paths"}
 
 
 def test_torch_is_imported_by_the_exporter_only() -> None:

@@ -1,72 +1,89 @@
 """Tables of arrows: the rooms of C sources and of the package that each room may depend on.
 
 Data flows one way and layers point down only. A line is a room and the rooms that it may include,
-call or import; a room that no line names inherits from the folder above it. Adding a name here is
-a decision about the design: say why in the commit.
+call or import, each of which it does; a room that no line names inherits from the folder above it.
+Adding a name here is a decision about the design: say why in the commit.
 """
 
 from __future__ import annotations
 
+
+def _in(folder: str, separator: str, rooms: tuple[str, ...]) -> set[str]:
+    return {f"{folder}{separator}{room}" for room in rooms}
+
+
 # ---- C: folders below csrc, and files on a lower layer than their folder. Includes and calls
 # between files of one room are allowed.
 
-_KERNEL_BASE = {"runtime", "kernels"}
-_LOOPS = {*_KERNEL_BASE, "kernels/loops"}
-_MICRO = {*_LOOPS, "kernels/micro", "kernels/micro/math"}
 _XNN = "backends/xnnpack"
-_XNN_BASE = ("et_xnnpack.h", "alloc_region.c", "alloc_region.h", "xnn_status.c", "xnn_status.h")
-_XNN_SHARED = {f"{_XNN}/{name}" for name in _XNN_BASE}
+
+
+def _kernels(*rooms: str) -> set[str]:
+    return _in("kernels", "/", rooms)
+
+
+def _micro(*rooms: str) -> set[str]:
+    return _in("kernels/micro", "/", rooms)
+
+
+def _xnn(*rooms: str) -> set[str]:
+    return _in(_XNN, "/", rooms)
+
 
 C_ARROWS: dict[str, set[str]] = {
     "runtime": set(),
     # Tables, the header for users' operators and what every kernel file includes.
-    "kernels": {"runtime", "kernels/lib"},
+    "kernels": {"runtime"} | _kernels("lib"),
     "kernels/example": {"runtime", "kernels"},
     # Templates of loops, and micro-kernels per instruction set.
-    "kernels/loops": {*_KERNEL_BASE, "kernels/lib"},
-    "kernels/micro": {*_KERNEL_BASE},
+    "kernels/loops": {"runtime", "kernels"},
+    "kernels/micro": {"kernels"},
     "kernels/micro/math": {"runtime"},
-    "kernels/micro/attention": _MICRO,
-    "kernels/micro/conv": _MICRO,
-    "kernels/micro/convert": {*_MICRO, "kernels/micro/eltwise"},
-    "kernels/micro/eltwise": {*_MICRO, "kernels/micro/rows", "kernels/micro/convert"},
-    "kernels/micro/fft": _MICRO,
-    "kernels/micro/gemm": {*_MICRO, "kernels/micro/convert"},
-    "kernels/micro/linalg": _MICRO,
-    "kernels/micro/pool": _MICRO,
-    "kernels/micro/qgemm": _MICRO,
-    "kernels/micro/quantized": _MICRO,
-    "kernels/micro/random": _MICRO,
-    "kernels/micro/rows": {*_MICRO, "kernels/micro/eltwise"},
-    "kernels/micro/sample": _MICRO,
-}
-MICRO = {room for room in C_ARROWS if room.startswith("kernels/micro")}
-C_ARROWS |= {
-    "kernels/lib": {*_LOOPS, *MICRO},
-    "kernels/op": {*_LOOPS, "kernels/lib", *MICRO},
-}
-OPERATORS = ("attention", "conv", "pool", "quantized")
-C_ARROWS |= {f"kernels/op/{family}": C_ARROWS["kernels/op"] for family in OPERATORS}
-C_ARROWS |= {
+    "kernels/micro/attention": {"runtime", "kernels"} | _kernels("loops", "micro", "micro/math"),
+    "kernels/micro/conv": {"kernels"} | _kernels("micro"),
+    "kernels/micro/convert": {"runtime", "kernels"} | _kernels("loops", "micro", "micro/eltwise"),
+    "kernels/micro/eltwise": _kernels("loops", "micro") | _micro("convert", "math", "rows"),
+    "kernels/micro/fft": {"runtime", "kernels"} | _kernels("micro"),
+    "kernels/micro/gemm": {"runtime", "kernels"} | _kernels("micro", "micro/convert"),
+    "kernels/micro/linalg": {"kernels"} | _kernels("loops", "micro", "micro/math"),
+    "kernels/micro/pool": {"runtime", "kernels"} | _kernels("micro"),
+    "kernels/micro/qgemm": {"runtime", "kernels"} | _kernels("micro"),
+    "kernels/micro/quantized": {"runtime", "kernels"} | _kernels("micro"),
+    "kernels/micro/random": {"kernels"} | _kernels("loops", "micro", "micro/math"),
+    "kernels/micro/rows": {"runtime", "kernels", *_kernels("loops", "micro")}
+    | _micro("eltwise", "math"),
+    "kernels/micro/sample": {"kernels"} | _kernels("loops", "micro", "micro/math"),
+    "kernels/lib": {"runtime", "kernels", *_kernels("loops", "micro")}
+    | _micro("attention", "convert", "eltwise", "fft", "gemm", "math", "qgemm", "random", "rows"),
+    "kernels/op": {"runtime", "kernels", *_kernels("lib", "loops", "micro")}
+    | _micro("eltwise", "gemm", "linalg", "math", "random", "rows", "sample"),
+    "kernels/op/attention": {"runtime", "kernels"} | _kernels("lib") | _micro("eltwise", "gemm"),
+    "kernels/op/conv": {"runtime", "kernels", *_kernels("lib", "micro")}
+    | _micro("conv", "convert", "gemm"),
+    "kernels/op/pool": {"runtime", "kernels"} | _kernels("lib", "micro/pool"),
+    "kernels/op/quantized": {"runtime", "kernels", *_kernels("lib")}
+    | _micro("eltwise", "qgemm", "quantized"),
     "backends": {"runtime"},
     "backends/reference": {"runtime"},
     # Files that all rooms of the delegate share.
-    **{f"{_XNN}/{name}": {"runtime", *_XNN_SHARED} - {f"{_XNN}/{name}"} for name in _XNN_BASE},
-    f"{_XNN}/instance.c": {"runtime", f"{_XNN}/version_info.h", _XNN, *_XNN_SHARED},
+    f"{_XNN}/et_xnnpack.h": {"runtime"},
+    f"{_XNN}/alloc_region.h": set(),
+    f"{_XNN}/alloc_region.c": {"runtime"} | _xnn("alloc_region.h"),
+    f"{_XNN}/xnn_status.h": {"runtime"},
+    f"{_XNN}/xnn_status.c": {"runtime"} | _xnn("xnn_status.h"),
+    f"{_XNN}/instance.c": {"runtime", _XNN, *_xnn("alloc_region.c", "alloc_region.h")}
+    | _xnn("xnn_status.c", "xnn_status.h"),
     f"{_XNN}/payload": {"runtime"},
-    f"{_XNN}/tuned": {"runtime", "kernels/micro/qgemm"},
-    f"{_XNN}/subgraph": {"runtime", f"{_XNN}/payload", f"{_XNN}/tuned", *_XNN_SHARED},
-    f"{_XNN}/weights": {"runtime", f"{_XNN}/subgraph", f"{_XNN}/instance.c", *_XNN_SHARED},
-    _XNN: {
-        *("runtime", f"{_XNN}/payload", f"{_XNN}/subgraph", f"{_XNN}/tuned", f"{_XNN}/weights"),
-        *_XNN_SHARED,
-    },
+    f"{_XNN}/tuned": {"runtime"} | _micro("qgemm"),
+    f"{_XNN}/subgraph": {"runtime", *_xnn("payload", "tuned", "xnn_status.c", "xnn_status.h")},
+    f"{_XNN}/weights": {"runtime", *_xnn("alloc_region.c", "alloc_region.h")}
+    | _xnn("et_xnnpack.h", "instance.c"),
+    _XNN: {"runtime", *_xnn("subgraph", "tuned", "weights", "et_xnnpack.h")}
+    | _xnn("alloc_region.c", "alloc_region.h", "xnn_status.c", "xnn_status.h"),
     "cmake": set(),
-    "tools": {"runtime", "kernels", "kernels/micro", "backends"},
-    "bindings": {
-        *("runtime", "kernels", "backends", "tools", _XNN, f"{_XNN}/weights"),
-        *(f"{_XNN}/instance.c", *_XNN_SHARED),
-    },
+    "tools": {"runtime"} | _kernels("micro"),
+    "bindings": {"runtime", "kernels", "tools", _XNN}
+    | _xnn("et_xnnpack.h", "instance.c", "weights"),
 }
 
 # ---- Python: modules and packages. Imports within a room are allowed.
@@ -76,105 +93,90 @@ _XNNPACK = "executorch_py.backends.xnnpack"
 
 
 def _exir(*rooms: str) -> set[str]:
-    return {f"{_EXIR}.{room}" for room in rooms}
+    return _in(_EXIR, ".", rooms)
+
+
+def _passes(*rooms: str) -> set[str]:
+    return _in(f"{_EXIR}.passes", ".", rooms)
 
 
 def _xnnpack(*rooms: str) -> set[str]:
-    return {f"{_XNNPACK}.{room}" for room in rooms}
+    return _in(_XNNPACK, ".", rooms)
 
-
-_WORDS = _exir("error", "schema")
-_GRAPH = {*_WORDS, *_exir("ir")}
-_RULES = {*_GRAPH, *_exir("target", "dialects")}
-_PASS = {*_RULES, *_exir("passes.base", "memory")}
-_ROOMS_OF_PASSES = ("fuse", "inplace", "lower", "quantized", "simplify", "to_edge", "user")
-_EXPORTER = {
-    *_RULES,
-    *_exir("memory", "serialize", "backend", "decompose", "emit", "passes", "program"),
-    *_exir("inspect", "print_program", *(f"passes.{room}" for room in _ROOMS_OF_PASSES)),
-    *_exir("passes.base", "passes.runner", "passes.checks", "passes.settings"),
-    *_exir("passes.to_edge.steps"),
-    _EXIR,
-}
 
 PYTHON_ARROWS: dict[str, set[str]] = {
     # The extension, errors and the table of upstream's paths, which every room may import.
     "executorch_py": set(),
     "executorch_py.runtime": {"executorch_py"},
     "executorch_py.toolchain": {"executorch_py", "executorch_py.runtime"},
-    "executorch_py.cli": {
-        *("executorch_py", "executorch_py.runtime", "executorch_py.toolchain"),
-    },
+    "executorch_py.cli": {"executorch_py", "executorch_py.runtime", "executorch_py.toolchain"},
     "executorch_py.__main__": {"executorch_py.cli"},
     # The exporter, from errors and schema to the stages that users call.
     f"{_EXIR}.error": set(),
     f"{_EXIR}.schema": set(),
     f"{_EXIR}._warnings": set(),
     f"{_EXIR}.control_flow": _exir("error"),
-    f"{_EXIR}.ir": {*_WORDS, "executorch_py"},
-    f"{_EXIR}.target": {*_GRAPH, "executorch_py"},
-    f"{_EXIR}.dialects": {*_GRAPH, *_exir("target")},
-    f"{_EXIR}.serialize": _GRAPH,
-    f"{_EXIR}.memory": _GRAPH,
+    f"{_EXIR}.ir": {"executorch_py"} | _exir("error", "schema"),
+    f"{_EXIR}.target": {"executorch_py"} | _exir("error", "ir"),
+    f"{_EXIR}.dialects": _exir("ir", "target"),
+    f"{_EXIR}.serialize": _exir("ir", "schema"),
+    f"{_EXIR}.memory": _exir("error", "ir", "schema"),
     f"{_EXIR}.inspect": _exir("ir"),
-    f"{_EXIR}.print_program": _WORDS,
-    f"{_EXIR}.backend": {*_GRAPH, *_exir("serialize"), "executorch_py"},
-    f"{_EXIR}.decompose": _RULES,
-    f"{_EXIR}.passes.base": _RULES,
+    f"{_EXIR}.print_program": _exir("error", "schema"),
+    f"{_EXIR}.backend": {"executorch_py"} | _exir("error", "ir", "schema", "serialize"),
+    f"{_EXIR}.decompose": _exir("dialects", "ir"),
+    f"{_EXIR}.passes.base": _exir("ir"),
     # Checks name the few passes whose results they allow for; settings name the planner's pass.
-    f"{_EXIR}.passes.checks": {*_PASS, *_exir("passes.inplace", "passes.lower", "passes.to_edge")},
-    f"{_EXIR}.passes.settings": {*_PASS, *_exir("passes.lower")},
-    f"{_EXIR}.passes.runner": {*_PASS, *_exir("passes.checks", "passes.settings")},
-    **{f"{_EXIR}.passes.{room}": _PASS for room in _ROOMS_OF_PASSES},
-    f"{_EXIR}.passes.quantized": {*_PASS, *_exir("passes.user")},
-    f"{_EXIR}.passes.to_edge.steps": {
-        *_PASS,
-        *_exir("passes.runner", "passes.to_edge", "passes.simplify", "passes.lower"),
-    },
-    f"{_EXIR}.passes": {
-        *_PASS,
-        *_exir("passes.runner", "passes.checks", "passes.settings", "passes.to_edge.steps"),
-        *_exir(*(f"passes.{room}" for room in _ROOMS_OF_PASSES)),
-    },
-    f"{_EXIR}.emit": {*_GRAPH, *_exir("memory", "serialize")},
-    f"{_EXIR}.program": {*_EXPORTER - {_EXIR}, "executorch_py.runtime", "executorch_py"},
+    f"{_EXIR}.passes.checks": _exir("dialects", "error", "ir")
+    | _passes("base", "inplace", "lower", "to_edge"),
+    f"{_EXIR}.passes.settings": _exir("ir", "memory") | _passes("lower"),
+    f"{_EXIR}.passes.runner": _passes("base", "checks"),
+    f"{_EXIR}.passes.fuse": _exir("dialects", "ir") | _passes("base"),
+    f"{_EXIR}.passes.inplace": _exir("error", "ir", "memory") | _passes("base"),
+    f"{_EXIR}.passes.lower": _exir("dialects", "error", "ir", "memory") | _passes("base"),
+    f"{_EXIR}.passes.quantized": _exir("dialects", "ir", "schema") | _passes("base", "user"),
+    f"{_EXIR}.passes.simplify": _exir("ir") | _passes("base"),
+    f"{_EXIR}.passes.to_edge": _exir("dialects", "error", "ir") | _passes("base"),
+    f"{_EXIR}.passes.user": _exir("dialects", "error", "ir"),
+    f"{_EXIR}.passes.to_edge.steps": _passes("base", "lower", "runner", "simplify", "to_edge"),
+    f"{_EXIR}.passes": _exir("ir")
+    | _passes("base", "runner", "settings", "fuse", "inplace", "lower", "quantized", "simplify")
+    | _passes("to_edge", "to_edge.steps", "user"),
+    f"{_EXIR}.emit": _exir("error", "ir", "memory", "schema", "serialize"),
+    f"{_EXIR}.program": _exir("error", "schema", "ir", "dialects", "target", "print_program")
+    | _exir("serialize", "backend", "decompose", "passes", "emit")
+    | _passes("base", "lower", "runner", "to_edge", "to_edge.steps", "user"),
     f"{_EXIR}.capture": _exir("error", "program"),
     _EXIR: _exir("capture", "emit", "program"),
     # Packages above the exporter.
-    "executorch_py.quantizer": {*_RULES, *_exir("passes.quantized")},
-    "executorch_py.testing": {*_EXPORTER, "executorch_py.runtime"},
-    "executorch_py.devtools": {*_EXPORTER, "executorch_py.runtime"},
-    "executorch_py.export": {*_EXPORTER, "executorch_py.quantizer", "executorch_py.runtime"},
-    "executorch_py.util": _EXPORTER,
+    "executorch_py.quantizer": _exir("ir") | _passes("quantized"),
+    "executorch_py.testing": {_EXIR}
+    | _exir("schema", "ir", "dialects", "memory", "backend", "program"),
+    "executorch_py.devtools": _exir("ir", "schema", "serialize", "program"),
+    "executorch_py.export": {"executorch_py.quantizer", "executorch_py.runtime"}
+    | _exir("schema", "inspect", "backend", "program"),
+    "executorch_py.util": _exir("memory", "program"),
     "executorch_py.kernels": _exir("dialects"),
-    "executorch_py.extension": {
-        *(_EXPORTER | {"executorch_py", "executorch_py.runtime", "executorch_py.devtools"}),
-    },
+    "executorch_py.extension": {"executorch_py", "executorch_py.runtime", "executorch_py.devtools"}
+    | {_EXIR, *_exir("serialize")},
     # Backends ahead of time.
     "executorch_py.backends": set(),
-    "executorch_py.backends.transforms": _exir("ir", "passes.base"),
-    "executorch_py.backends.reference": {*_GRAPH, *_exir("backend", "serialize", "emit")},
-    f"{_XNNPACK}.payload": {*_GRAPH, *_exir("serialize")},
-    f"{_XNNPACK}.ops": {*_RULES, *_xnnpack("payload")},
-    f"{_XNNPACK}.passes": {*_PASS, *_exir("passes.fuse", "passes.simplify"), *_xnnpack("payload")},
-    f"{_XNNPACK}.support": {*_RULES, *_xnnpack("payload", "ops")},
-    f"{_XNNPACK}.preprocess": {
-        *(_RULES | _exir("backend") | _xnnpack("ops", "passes", "payload")),
-    },
-    f"{_XNNPACK}.partition": {
-        *_RULES,
-        *_exir("backend", "decompose", "passes.simplify"),
-        *_xnnpack("support", "preprocess"),
-    },
+    "executorch_py.backends.transforms": _exir("ir"),
+    "executorch_py.backends.reference": _exir("backend", "emit", "ir", "schema", "serialize"),
+    f"{_XNNPACK}.payload": _exir("error", "ir", "serialize"),
+    f"{_XNNPACK}.ops": _exir("ir") | _xnnpack("payload"),
+    f"{_XNNPACK}.passes": _passes("base", "fuse", "simplify") | _xnnpack("payload"),
+    f"{_XNNPACK}.support": _exir("ir") | _xnnpack("ops"),
+    f"{_XNNPACK}.preprocess": _exir("backend", "schema") | _xnnpack("ops", "passes", "payload"),
+    f"{_XNNPACK}.partition": _exir("backend", "decompose", "dialects", "ir")
+    | _passes("simplify")
+    | _xnnpack("preprocess", "support"),
     f"{_XNNPACK}.utils": _exir("program"),
-    f"{_XNNPACK}.quantizer": {
-        *(_RULES | _exir("decompose") | _xnnpack("support", "partition")),
-        "executorch_py.quantizer",
-    },
+    f"{_XNNPACK}.quantizer": {"executorch_py.quantizer"}
+    | _exir("decompose", "ir")
+    | _xnnpack("partition", "support"),
     _XNNPACK: _xnnpack("partition", "preprocess", "utils"),
-    f"{_XNNPACK}.recipes": {
-        *(_xnnpack("partition", "quantizer", "utils") | {"executorch_py.export"}),
-    },
+    f"{_XNNPACK}.recipes": {"executorch_py.export"} | _xnnpack("partition", "quantizer", "utils"),
 }
 
 # (importer, imported): imports that point up, in functions or for types alone, each a convenience
@@ -182,7 +184,8 @@ PYTHON_ARROWS: dict[str, set[str]] = {
 LAZY_UPWARD: set[tuple[str, str]] = {
     ("executorch_py", "executorch_py.runtime"),
     ("executorch_py", "executorch_py.toolchain.sources"),
-    # A program's methods verify it and record its export; that code is above it.
+    # A program's methods run and verify it and record its export; that code is above it.
+    (f"{_EXIR}.program.upper_floors", "executorch_py.runtime"),
     (f"{_EXIR}.program.upper_floors", "executorch_py.testing.parity"),
     (f"{_EXIR}.program.upper_floors", "executorch_py.devtools.etrecord"),
     # A delegate lowers itself alone, as upstream's LoweredBackendModule.buffer() does.

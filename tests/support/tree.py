@@ -108,13 +108,11 @@ def python_functions(path: str) -> Iterator[Function]:
 @cache
 def modules() -> dict[str, str]:
     """Module name -> path, for every module of the package."""
-    found = {}
-    for path in python_files(f"{PACKAGE}/"):
-        parts = list(Path(path).with_suffix("").parts)
-        if parts[-1] == "__init__":
-            parts.pop()
-        found[".".join(parts)] = path
-    return found
+    return {_module_name(path): path for path in python_files(f"{PACKAGE}/")}
+
+
+def _module_name(path: str) -> str:
+    return ".".join(Path(path).with_suffix("").parts).removesuffix(".__init__")
 
 
 @cache

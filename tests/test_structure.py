@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from pathlib import Path, PurePosixPath
 
 import pytest
-from support.arrows import C_ARROWS, LAZY_UPWARD, PYTHON_ARROWS
+from support.arrows import C_ARROWS, LAZY_UPWARD, PYTHON_ARROWS, TEST_ARROWS
 from support.paths import ROOT
 from support.tree import (
     Function,
@@ -22,7 +22,9 @@ from support.tree import (
     circles,
     computed_imports,
     imports,
+    imports_of_tests,
     includes,
+    literal_splats,
     modules,
     python_files,
     python_functions,
@@ -213,6 +215,31 @@ def test_torch_is_imported_by_the_exporter_only() -> None:
     assert not wrong, wrong
 
 
+# ---- arrows between tests
+
+
+def test_nothing_imports_a_test_module() -> None:
+    wrong = [
+        f"{i.importer} imports {i.imported}"
+        for i in imports_of_tests()
+        if i.imported.rpartition(".")[2].startswith(("test_", "conftest"))
+        and i.importer != "test_conftest"
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_folders_of_tests_import_support_and_what_the_table_allows() -> None:
+    wrong, used = [], set()
+    for i in imports_of_tests():
+        here, there = i.importer.split(".")[0], i.imported.split(".")[0]
+        used.add((here, there))
+        allowed = {here} if here == "support" else {here, "support", *TEST_ARROWS.get(here, ())}
+        if there not in allowed:
+            wrong.append(f"{i.importer} imports {i.imported}: {here} may not import {there}")
+    assert not wrong, "\n".join(wrong)
+    assert not unused(TEST_ARROWS, used)
+
+
 # ---- sizes and names
 
 
@@ -283,6 +310,10 @@ def test_every_source_file_says_what_it_is_for() -> None:
 
 
 # ---- tables and habits
+
+
+def test_no_literal_is_unpacked_where_it_stands() -> None:
+    assert not literal_splats()
 
 
 def test_runtime_and_kernels_never_allocate_or_print() -> None:

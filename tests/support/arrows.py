@@ -196,3 +196,18 @@ LAZY_UPWARD: set[tuple[str, str]] = {
     ("executorch_py.quantizer", f"{_XNNPACK}.quantizer.validate"),
     ("executorch_py.quantizer", f"{_XNNPACK}.quantizer.xnnpack_quantizer"),
 }
+
+# ---- Tests: folders, and modules beside them, that import helpers of another folder. Every one
+# may import `support`, which imports nothing but itself.
+
+TEST_ARROWS: dict[str, set[str]] = {
+    "backends": {"models"},
+    "bench": {"models"},
+    # Programs that write over their operands and their state.
+    "exir": {"interop", "models"},
+    "interop": {"models"},
+    "quantizer": {"models"},
+    "test_conftest": {"conftest"},
+    "test_operator_coverage": {"kernels"},
+    "toolchain": {"models"},
+}

@@ -111,6 +111,12 @@ def modules() -> dict[str, str]:
     return {_module_name(path): path for path in python_files(f"{PACKAGE}/")}
 
 
+@cache
+def modules_of_tests() -> dict[str, str]:
+    """Module name -> path, for every Python file of the tests, whose folder is on the path."""
+    return {_module_name(path.removeprefix("tests/")): path for path in python_files("tests/")}
+
+
 def _module_name(path: str) -> str:
     return ".".join(Path(path).with_suffix("").parts).removesuffix(".__init__")
 
@@ -157,6 +163,32 @@ def _imported(node: ast.Import | ast.ImportFrom) -> list[str]:
     return [name for name in names if name.split(".")[0] == PACKAGE]
 
 
+@cache
+def imports_of_tests() -> tuple[Import, ...]:
+    """Every import of one module of the tests by another, in functions included.
+
+    Scripts of one folder import each other without its name.
+    """
+    known, found = modules_of_tests(), set()
+    for name, path in known.items():
+        for node in ast.walk(ast.parse(text(path))):
+            for imported in _names_imported(node):
+                sibling = f"{name.rpartition('.')[0]}.{imported}"
+                for target in (imported, sibling):
+                    if target in known and target != name:
+                        found.add(Import(name, target, ""))
+    return tuple(sorted(found, key=lambda i: (i.importer, i.imported)))
+
+
+def _names_imported(node: ast.AST) -> list[str]:
+    """Modules that a statement may import: of `from a import b`, both `a` and `a.b`."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if isinstance(node, ast.ImportFrom) and node.module is not None:
+        return [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+    return []
+
+
 def _homes(package: str, body: list[ast.stmt]) -> Iterator[str]:
     """Modules of the package that `_HOME` names, a table of public name -> module.
 
@@ -197,6 +229,16 @@ def relative_imports() -> list[str]:
         for path in python_files()
         for node in ast.walk(ast.parse(text(path)))
         if isinstance(node, ast.ImportFrom) and node.level
+    ]
+
+
+def literal_splats() -> list[str]:
+    """Places where a tuple, list or set is written out and unpacked at once: `*("a", "b")`."""
+    return [
+        f"{path}:{node.lineno}"
+        for path in python_files()
+        for node in ast.walk(ast.parse(text(path)))
+        if isinstance(node, ast.Starred) and isinstance(node.value, ast.Tuple | ast.List | ast.Set)
     ]
 
 

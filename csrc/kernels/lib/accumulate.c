@@ -5,7 +5,7 @@
 #include "runtime/half.h"
 
 #define LOOP_TYPES ET_TYPES_REAL_BOOL
-#define LOOP_BODY "kernels/loops/accumulate.body.h"
+#define LOOP_BODY "kernels/loops/accumulate_loop.body.h"
 #include "kernels/loops/each_dtype.inc.h"
 #undef LOOP_BODY
 

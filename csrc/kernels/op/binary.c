@@ -18,57 +18,57 @@
 #define LOOP_EXPR(a, b) (LOOP_IS_BOOL ? (CTYPE)((a | b) != 0) : (CTYPE)((UTYPE)a + (UTYPE)b))
 #define LOOP_TYPES (ET_TYPES_INT_BOOL)
 #define LOOP_NO_TABLE
-#include "kernels/loops/binary.inc.h"
+#include "kernels/loops/binary_loop.inc.h"
 
 #define LOOP_NAME add_scaled
 #define LOOP_EXPR(a, b) ((CTYPE)((UTYPE)a + (UTYPE)b * (UTYPE)k[0]))
 #define LOOP_TYPES ET_TYPES_INT
 #define LOOP_NO_TABLE
-#include "kernels/loops/binary.inc.h"
+#include "kernels/loops/binary_loop.inc.h"
 #define LOOP_NAME add_scaled
 #define LOOP_EXPR(a, b) ((a | (b & k[0])) != 0)
 #define LOOP_TYPES ET_TYPES_BOOL
 #define LOOP_NO_TABLE
-#include "kernels/loops/binary.inc.h"
+#include "kernels/loops/binary_loop.inc.h"
 
 #define LOOP_NAME sub
 #define LOOP_EXPR(a, b) ((CTYPE)((UTYPE)a - (UTYPE)b))
 #define LOOP_TYPES ET_TYPES_INT
-#include "kernels/loops/binary.inc.h"
+#include "kernels/loops/binary_loop.inc.h"
 
 #define LOOP_NAME rsub_scaled
 #define LOOP_EXPR(a, b) ((CTYPE)((UTYPE)b - (UTYPE)a * (UTYPE)k[0]))
 #define LOOP_TYPES (ET_TYPES_REAL)
-#include "kernels/loops/binary.inc.h"
+#include "kernels/loops/binary_loop.inc.h"
 
 #define LOOP_NAME mul
 #define LOOP_EXPR(a, b) ((a & b) != 0)
 #define LOOP_TYPES ET_TYPES_BOOL
 #define LOOP_NO_TABLE
-#include "kernels/loops/binary.inc.h"
+#include "kernels/loops/binary_loop.inc.h"
 
 // ---- complex
 
 #define COMPLEX_C eti_c64
 #define COMPLEX_R float
 #define COMPLEX_SUFFIX c64
-#include "kernels/loops/complex.inc.h"
+#include "kernels/loops/complex_arith.inc.h"
 #define COMPLEX_C eti_c128
 #define COMPLEX_R double
 #define COMPLEX_SUFFIX c128
-#include "kernels/loops/complex.inc.h"
+#include "kernels/loops/complex_arith.inc.h"
 
 // ---- maximum, minimum
 
 #define LOOP_NAME maximum
 #define LOOP_EXPR(a, b) (((a > b) | (a != a)) ? a : b)
 #define LOOP_TYPES ET_TYPES_BOOL
-#include "kernels/loops/binary.inc.h"
+#include "kernels/loops/binary_loop.inc.h"
 
 #define LOOP_NAME minimum
 #define LOOP_EXPR(a, b) (((a < b) | (a != a)) ? a : b)
 #define LOOP_TYPES ET_TYPES_BOOL
-#include "kernels/loops/binary.inc.h"
+#include "kernels/loops/binary_loop.inc.h"
 
 // ---- powers
 
@@ -88,40 +88,40 @@ static inline uint64_t signed_power(int64_t a, int64_t e) {
 #define LOOP_NAME pow
 #define LOOP_EXPR(a, b) ((CTYPE)signed_power((int64_t)a, (int64_t)b))
 #define LOOP_TYPES ET_TYPES_INT
-#include "kernels/loops/binary.inc.h"
+#include "kernels/loops/binary_loop.inc.h"
 // ---- bits
 
 #define LOOP_NAME bitwise_and
 #define LOOP_EXPR(a, b) (a & b)
 #define LOOP_TYPES ET_TYPES_INT_BOOL
-#include "kernels/loops/binary.inc.h"
+#include "kernels/loops/binary_loop.inc.h"
 
 #define LOOP_NAME bitwise_or
 #define LOOP_EXPR(a, b) (a | b)
 #define LOOP_TYPES ET_TYPES_INT_BOOL
-#include "kernels/loops/binary.inc.h"
+#include "kernels/loops/binary_loop.inc.h"
 
 #define LOOP_NAME bitwise_xor
 #define LOOP_EXPR(a, b) (a ^ b)
 #define LOOP_TYPES ET_TYPES_INT_BOOL
-#include "kernels/loops/binary.inc.h"
+#include "kernels/loops/binary_loop.inc.h"
 
 // ---- logic, on operands converted to bool
 
 #define LOOP_NAME logical_and
 #define LOOP_EXPR(a, b) (a & b)
 #define LOOP_TYPES ET_TYPES_BOOL
-#include "kernels/loops/binary.inc.h"
+#include "kernels/loops/binary_loop.inc.h"
 
 #define LOOP_NAME logical_or
 #define LOOP_EXPR(a, b) (a | b)
 #define LOOP_TYPES ET_TYPES_BOOL
-#include "kernels/loops/binary.inc.h"
+#include "kernels/loops/binary_loop.inc.h"
 
 #define LOOP_NAME logical_xor
 #define LOOP_EXPR(a, b) (a ^ b)
 #define LOOP_TYPES ET_TYPES_BOOL
-#include "kernels/loops/binary.inc.h"
+#include "kernels/loops/binary_loop.inc.h"
 
 // ---- tables of loops from several templates
 

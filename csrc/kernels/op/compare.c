@@ -9,37 +9,37 @@
 #define LOOP_EXPR(a, b) (a == b)
 #define LOOP_OUT uint8_t
 #define LOOP_TYPES ET_TYPES_REAL_BOOL
-#include "kernels/loops/binary.inc.h"
+#include "kernels/loops/binary_loop.inc.h"
 
 #define LOOP_NAME ne
 #define LOOP_EXPR(a, b) (a != b)
 #define LOOP_OUT uint8_t
 #define LOOP_TYPES ET_TYPES_REAL_BOOL
-#include "kernels/loops/binary.inc.h"
+#include "kernels/loops/binary_loop.inc.h"
 
 #define LOOP_NAME lt
 #define LOOP_EXPR(a, b) (a < b)
 #define LOOP_OUT uint8_t
 #define LOOP_TYPES ET_TYPES_REAL_BOOL
-#include "kernels/loops/binary.inc.h"
+#include "kernels/loops/binary_loop.inc.h"
 
 #define LOOP_NAME le
 #define LOOP_EXPR(a, b) (a <= b)
 #define LOOP_OUT uint8_t
 #define LOOP_TYPES ET_TYPES_REAL_BOOL
-#include "kernels/loops/binary.inc.h"
+#include "kernels/loops/binary_loop.inc.h"
 
 #define LOOP_NAME gt
 #define LOOP_EXPR(a, b) (a > b)
 #define LOOP_OUT uint8_t
 #define LOOP_TYPES ET_TYPES_REAL_BOOL
-#include "kernels/loops/binary.inc.h"
+#include "kernels/loops/binary_loop.inc.h"
 
 #define LOOP_NAME ge
 #define LOOP_EXPR(a, b) (a >= b)
 #define LOOP_OUT uint8_t
 #define LOOP_TYPES ET_TYPES_REAL_BOOL
-#include "kernels/loops/binary.inc.h"
+#include "kernels/loops/binary_loop.inc.h"
 
 ETI_BINARY_OPERATOR(eq, .rule = ETI_RULE_COMPARE, .loops = eq_loops)
 ETI_BINARY_OPERATOR(ne, .rule = ETI_RULE_COMPARE, .loops = ne_loops)

@@ -19,7 +19,7 @@
                  : LOOP_IS_NEGATIVE(x))
 #define LOOP_OUT uint8_t
 #define LOOP_TYPES ET_TYPES_REAL_BOOL
-#include "kernels/loops/unary.inc.h"
+#include "kernels/loops/unary_loop.inc.h"
 
 ETI_UNARY_OPERATOR(signbit_out, .rule = ETI_RULE_COMPARE, .loops = signbit_loops)
 
@@ -60,12 +60,12 @@ static inline int32_t exponent_f64(double x) {
 #define LOOP_NAME mantissas
 #define LOOP_EXPR(x) ETI_LOOP_NAME(mantissa, SUFFIX)(x)
 #define LOOP_TYPES ET_TYPES_FLOAT
-#include "kernels/loops/unary.inc.h"
+#include "kernels/loops/unary_loop.inc.h"
 #define LOOP_NAME exponents
 #define LOOP_EXPR(x) ETI_LOOP_NAME(exponent, SUFFIX)(x)
 #define LOOP_OUT int32_t
 #define LOOP_TYPES ET_TYPES_FLOAT
-#include "kernels/loops/unary.inc.h"
+#include "kernels/loops/unary_loop.inc.h"
 
 // (self, mantissa, exponent). The mantissa is written last, because it may be in self's memory.
 et_status op_frexp_tensor_out(et_kernel_ctx *ctx, et_value *const *args) {
@@ -91,7 +91,7 @@ et_status op_frexp_tensor_out(et_kernel_ctx *ctx, et_value *const *args) {
 #define LOOP_NAME copysign
 #define LOOP_EXPR(a, b) ((CTYPE)copysign((double)a, (double)b))
 #define LOOP_TYPES ET_TYPES_FLOAT
-#include "kernels/loops/binary.inc.h"
+#include "kernels/loops/binary_loop.inc.h"
 
 static inline uint64_t abs_u64(int64_t x) {
   return x < 0 ? 0 - (uint64_t)x : (uint64_t)x;
@@ -119,7 +119,7 @@ static inline int64_t wrap_to(uint64_t x, size_t bytes) {
 #define LOOP_NAME gcd
 #define LOOP_EXPR(a, b) ((CTYPE)common_divisor(MAGNITUDE(a), MAGNITUDE(b)))
 #define LOOP_TYPES ET_TYPES_INT
-#include "kernels/loops/binary.inc.h"
+#include "kernels/loops/binary_loop.inc.h"
 
 // C's arithmetic wraps at 32 bits for narrower types, which are truncated after sign extension.
 #define LOOP_NAME lcm
@@ -128,7 +128,7 @@ static inline int64_t wrap_to(uint64_t x, size_t bytes) {
       wrap_to(common_multiple((int64_t)a, (int64_t)b, common_divisor(MAGNITUDE(a), MAGNITUDE(b))), \
               sizeof(CTYPE))))
 #define LOOP_TYPES ET_TYPES_INT
-#include "kernels/loops/binary.inc.h"
+#include "kernels/loops/binary_loop.inc.h"
 
 ETI_BINARY_OPERATOR(copysign_out, .rule = ETI_RULE_FLOAT, .loops = copysign_loops,
                     .grain = ETI_GRAIN_MATH)

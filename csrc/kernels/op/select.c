@@ -110,7 +110,7 @@ et_status op_masked_fill_out(et_kernel_ctx *ctx, et_value *const *args) {
 #define LOOP_NAME clamp
 #define LOOP_EXPR(x) CLAMP_HIGH(CLAMP_LOW(x, k[0]), k[1])
 #define LOOP_TYPES ET_TYPES_INT_BOOL
-#include "kernels/loops/unary.inc.h"
+#include "kernels/loops/unary_loop.inc.h"
 
 static const eti_elementwise clamp_op = {
     .rule = ETI_RULE_SAME, .loops = clamp_loops, .micro = ETI_MICRO_UNARY(clamp)};

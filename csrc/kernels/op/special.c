@@ -1,10 +1,10 @@
 // special.c — special functions of one or two numbers, element by element: the gamma, error and
-// Bessel families of micro/math/special.h, the usual ones in micro-kernels. f32 (and the halves
-// through it) computes in f64 and rounds once; f64 uses longer elementary functions.
+// Bessel families of micro/math/special_functions.h, the usual ones in micro-kernels. f32 (and the
+// halves through it) computes in f64 and rounds once; f64 uses longer elementary functions.
 #include "kernels/lib/elementwise.h"
 #include "kernels/kernel.h"
 #include "kernels/loops/loop.h"
-#include "kernels/micro/math/special.h"
+#include "kernels/micro/math/special_functions.h"
 #include "kernels/ops.h"
 
 #define WIDE (sizeof(CTYPE) == sizeof(double))
@@ -14,12 +14,12 @@
 #define LOOP_NAME polygamma
 #define LOOP_EXPR(x) ((CTYPE)eti_polygamma((int64_t)k[0], (double)x, WIDE))
 #define LOOP_TYPES ET_TYPES_FLOAT
-#include "kernels/loops/unary.inc.h"
+#include "kernels/loops/unary_loop.inc.h"
 
 #define LOOP_NAME ndtri
 #define LOOP_EXPR(x) ((CTYPE)eti_ndtri((double)x, WIDE))
 #define LOOP_TYPES ET_TYPES_FLOAT
-#include "kernels/loops/unary.inc.h"
+#include "kernels/loops/unary_loop.inc.h"
 
 #define FLOAT(name) \
   .rule = ETI_RULE_FLOAT, .micro = ETI_MICRO_UNARY(name), .grain = ETI_GRAIN_MATH / 4

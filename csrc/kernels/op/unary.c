@@ -38,37 +38,37 @@ static void neg_half(void *const p[], const ptrdiff_t s[], size_t n, const void 
 #define LOOP_NAME sign
 #define LOOP_EXPR(x) ((x > 0) - LOOP_IS_NEGATIVE(x))
 #define LOOP_TYPES ET_TYPES_BOOL
-#include "kernels/loops/unary.inc.h"
+#include "kernels/loops/unary_loop.inc.h"
 
 // Rounding leaves integers alone.
 #define LOOP_NAME same
 #define LOOP_EXPR(x) x
 #define LOOP_TYPES ET_TYPES_INT
-#include "kernels/loops/unary.inc.h"
+#include "kernels/loops/unary_loop.inc.h"
 
 #define LOOP_NAME bitwise_not
 #define LOOP_EXPR(x) (LOOP_IS_BOOL ? (CTYPE)(x == 0) : (CTYPE)~x)
 #define LOOP_TYPES ET_TYPES_INT_BOOL
-#include "kernels/loops/unary.inc.h"
+#include "kernels/loops/unary_loop.inc.h"
 
 // ---- tests
 
 #define LOOP_NAME logical_not
 #define LOOP_EXPR(x) (x == 0)
 #define LOOP_TYPES ET_TYPES_BOOL
-#include "kernels/loops/unary.inc.h"
+#include "kernels/loops/unary_loop.inc.h"
 
 #define LOOP_NAME isnan
 #define LOOP_EXPR(x) (x != x)
 #define LOOP_OUT uint8_t
 #define LOOP_TYPES (ET_TYPES_REAL_BOOL)
-#include "kernels/loops/unary.inc.h"
+#include "kernels/loops/unary_loop.inc.h"
 
 #define LOOP_NAME isinf
 #define LOOP_EXPR(x) (LOOP_IS_FLOAT && fabs((double)x) == (double)INFINITY)
 #define LOOP_OUT uint8_t
 #define LOOP_TYPES (ET_TYPES_REAL_BOOL)
-#include "kernels/loops/unary.inc.h"
+#include "kernels/loops/unary_loop.inc.h"
 
 // ---- the operators
 

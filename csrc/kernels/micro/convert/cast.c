@@ -18,7 +18,7 @@ static void clear_imaginary(char *dst, ptrdiff_t stride, size_t bytes, size_t n)
   for (size_t i = 0; i < n; i++, dst += stride) memset(dst, 0, bytes);
 }
 
-#define FROM_BODY "kernels/loops/cast_to.inc.h"
+#define FROM_BODY "kernels/micro/convert/cast_to.inc.h"
 #include "kernels/loops/each_real.inc.h"
 
 static void cast_c64_c128(void *dst, ptrdiff_t dst_stride, const void *src, ptrdiff_t src_stride,

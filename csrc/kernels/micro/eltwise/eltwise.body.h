@@ -12,7 +12,7 @@
 
 #define F(name) ETI_LOOP_NAME(eti_##name, SUFFIX)
 
-#include "kernels/micro/convert/half.body.h"
+#include "kernels/micro/convert/half_convert.body.h"
 #include "kernels/micro/eltwise/eltwise_unary.body.h"
 #include "kernels/micro/eltwise/eltwise_binary.body.h"
 #include "kernels/micro/eltwise/eltwise_int.body.h"

@@ -117,4 +117,4 @@ static void pow_f64(void *const p[], const ptrdiff_t s[], size_t n, const void *
 #define LOOP_FIRST(x, low) ((x < low ? low : x) + NAN_OF(low))
 #define LOOP_SECOND(t, high) (AT_MOST(t, high) + NAN_OF(high))
 #define LOOP_TYPES ET_TYPES_REAL_BOOL
-#include "kernels/loops/ternary.inc.h"
+#include "kernels/loops/ternary_loop.inc.h"

@@ -10,37 +10,37 @@
 #define LOOP_EXPR(x) ((CTYPE)(LOOP_IS_NEGATIVE(x) ? (UTYPE)0 - (UTYPE)x : (UTYPE)x))
 #define LOOP_TYPES ET_TYPES_INT
 #define LOOP_NO_TABLE
-#include "kernels/loops/unary.inc.h"
+#include "kernels/loops/unary_loop.inc.h"
 #define LOOP_NAME neg
 #define LOOP_EXPR(x) ((CTYPE)((UTYPE)0 - (UTYPE)x))
 #define LOOP_TYPES ET_TYPES_INT
 #define LOOP_NO_TABLE
-#include "kernels/loops/unary.inc.h"
+#include "kernels/loops/unary_loop.inc.h"
 #define LOOP_NAME sign
 #define LOOP_EXPR(x) ((x > 0) - LOOP_IS_NEGATIVE(x))
 #define LOOP_TYPES ET_TYPES_INT
 #define LOOP_NO_TABLE
-#include "kernels/loops/unary.inc.h"
+#include "kernels/loops/unary_loop.inc.h"
 #define LOOP_NAME relu
 #define LOOP_EXPR(x) (x <= 0 ? 0 : x)
 #define LOOP_TYPES ET_TYPES_INT
 #define LOOP_NO_TABLE
-#include "kernels/loops/unary.inc.h"
+#include "kernels/loops/unary_loop.inc.h"
 #define LOOP_NAME mul
 #define LOOP_EXPR(a, b) ((CTYPE)((UTYPE)a * (UTYPE)b))
 #define LOOP_TYPES ET_TYPES_INT
 #define LOOP_NO_TABLE
-#include "kernels/loops/binary.inc.h"
+#include "kernels/loops/binary_loop.inc.h"
 #define LOOP_NAME maximum
 #define LOOP_EXPR(a, b) (a > b ? a : b)
 #define LOOP_TYPES ET_TYPES_INT
 #define LOOP_NO_TABLE
-#include "kernels/loops/binary.inc.h"
+#include "kernels/loops/binary_loop.inc.h"
 #define LOOP_NAME minimum
 #define LOOP_EXPR(a, b) (a < b ? a : b)
 #define LOOP_TYPES ET_TYPES_INT
 #define LOOP_NO_TABLE
-#include "kernels/loops/binary.inc.h"
+#include "kernels/loops/binary_loop.inc.h"
 
 // ---- shifts
 
@@ -52,13 +52,13 @@
 #define LOOP_EXPR(a, b) (IN_WIDTH(b) ? (CTYPE)((UTYPE)(a) << ((UTYPE)(b) & (WIDTH - 1))) : (CTYPE)0)
 #define LOOP_TYPES ET_TYPES_INT
 #define LOOP_NO_TABLE
-#include "kernels/loops/binary.inc.h"
+#include "kernels/loops/binary_loop.inc.h"
 #define LOOP_NAME right_shift
 #define LOOP_EXPR(a, b) \
   (IN_WIDTH(b) ? (CTYPE)((a) >> ((UTYPE)(b) & (WIDTH - 1))) : (CTYPE)(LOOP_IS_NEGATIVE(a) ? -1 : 0))
 #define LOOP_TYPES ET_TYPES_INT
 #define LOOP_NO_TABLE
-#include "kernels/loops/binary.inc.h"
+#include "kernels/loops/binary_loop.inc.h"
 
 // ---- quotients in 32 bits: u8, i8, i16 by f32, i32 by f64
 

@@ -5,21 +5,21 @@
 #define LOOP_EXPR(a, b) DIV_TRUNC(a, b)
 #define LOOP_TYPES QUOTIENT_TYPES
 #define LOOP_NO_TABLE
-#include "kernels/loops/binary.inc.h"
+#include "kernels/loops/binary_loop.inc.h"
 #define LOOP_NAME LOOP_NAME_OF(div_floor)
 #define LOOP_EXPR(a, b) DIV_FLOOR(a, b)
 #define LOOP_TYPES QUOTIENT_TYPES
 #define LOOP_NO_TABLE
-#include "kernels/loops/binary.inc.h"
+#include "kernels/loops/binary_loop.inc.h"
 #define LOOP_NAME LOOP_NAME_OF(fmod)
 #define LOOP_EXPR(a, b) FMOD(a, b)
 #define LOOP_TYPES QUOTIENT_TYPES
 #define LOOP_NO_TABLE
-#include "kernels/loops/binary.inc.h"
+#include "kernels/loops/binary_loop.inc.h"
 #define LOOP_NAME LOOP_NAME_OF(remainder)
 #define LOOP_EXPR(a, b) REMAINDER(a, b)
 #define LOOP_TYPES QUOTIENT_TYPES
 #define LOOP_NO_TABLE
-#include "kernels/loops/binary.inc.h"
+#include "kernels/loops/binary_loop.inc.h"
 #undef QUOTIENT_TYPES
 #undef QUOTIENT

@@ -1,7 +1,7 @@
 // eltwise_special.body.h — the loop of a special function of one type, part of eltwise.body.h:
 // straight-line arithmetic for whole blocks, and the general method for rare operands. Parameters:
 // T and SUFFIX, WIDE (is it f64?), and, undefined by special_float.inc.h, LOOP_NAME and SPECIAL(x,
-// wide) of special.h.
+// wide) of special_functions.h.
 #define STEP(part) ETI_LOOP_NAME(ETI_LOOP_NAME(ETI_LOOP_NAME(eti, LOOP_NAME), part), SUFFIX)
 #define BLOCK 256u  // elements tested together
 

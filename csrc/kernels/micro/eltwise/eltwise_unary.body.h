@@ -178,17 +178,17 @@
 #define LOOP_NO_TABLE
 #define LOOP_NAME sin_wide
 #define LOOP_EXPR(x) eti_sin_wide(x)
-#include "kernels/loops/unary.inc.h"
+#include "kernels/loops/unary_loop.inc.h"
 #define LOOP_TYPES ET_TYPES_F32
 #define LOOP_NO_TABLE
 #define LOOP_NAME cos_wide
 #define LOOP_EXPR(x) eti_cos_wide(x)
-#include "kernels/loops/unary.inc.h"
+#include "kernels/loops/unary_loop.inc.h"
 #define LOOP_TYPES ET_TYPES_F32
 #define LOOP_NO_TABLE
 #define LOOP_NAME tan_wide
 #define LOOP_EXPR(x) eti_tan_wide(x)
-#include "kernels/loops/unary.inc.h"
+#include "kernels/loops/unary_loop.inc.h"
 
 #define T float
 #define UINT uint32_t

@@ -1,5 +1,5 @@
 // special_float.inc.h — the f32 and the f64 loop of a special function, part of eltwise.body.h.
-// Parameters, undefined at the end: LOOP_NAME, and SPECIAL(x, wide) of special.h.
+// Parameters, undefined at the end: LOOP_NAME, and SPECIAL(x, wide) of special_functions.h.
 #define T float
 #define SUFFIX f32
 #define WIDE false

@@ -2,7 +2,7 @@
 // and f64 as straight-line arithmetic that vectorises: powers of |x| / 4 - 1 up to 8, and beyond
 // powers of 16 / |x| - 1 over the root of |x|. Those of f32 work in f64, round once and have powers
 // for 1e-10; those of f64 for 2^-56. Operands for which eti_<name>_is_rare_… holds belong to
-// special.h. Knows no tensor.
+// special_functions.h. Knows no tensor.
 #ifndef ET_SPECIAL_BESSEL_H
 #define ET_SPECIAL_BESSEL_H
 

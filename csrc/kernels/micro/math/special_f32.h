@@ -1,11 +1,11 @@
 // special_f32.h — special functions of f32 as straight-line arithmetic that vectorises, each for
-// its usual operands; operands for which eti_<name>_is_rare_f32 holds belong to special.h. All but
-// erfinv work in f64 and round once. Expansions are those of special.h, as powers and shortened to
-// about 1e-10. Knows no tensor.
+// its usual operands; operands for which eti_<name>_is_rare_f32 holds belong to
+// special_functions.h. All but erfinv work in f64 and round once. Expansions are those of
+// special_functions.h, as powers and shortened to about 1e-10. Knows no tensor.
 #ifndef ET_SPECIAL_F32_H
 #define ET_SPECIAL_F32_H
 
-#include "kernels/micro/math/special.h"
+#include "kernels/micro/math/special_functions.h"
 
 // Σ c[j]·x^j; the table is a constant, so that the loop unrolls.
 ETI_INLINE double eti_powers(const double *c, size_t n, double x) {
@@ -52,8 +52,8 @@ ETI_INLINE float eti_erfinv_common_f32(float x) {
 
 // ---- exp(x²)·erfc(x)
 
-// (1 + 2x)·exp(x²)·erfc(x) for x ≥ 0, a function of u = (x - 3.75) / (x + 3.75): special.h's
-// expansion to 1e-9, as powers.
+// (1 + 2x)·exp(x²)·erfc(x) for x ≥ 0, a function of u = (x - 3.75) / (x + 3.75):
+// special_functions.h's expansion to 1e-9, as powers.
 ETI_INLINE double eti_erfcx_powers(double u) {
   double p = 0x1.36bf288552444p-16;
   p = eti_fma_f64(p, u, 0x1.71e1efca86a89p-16);

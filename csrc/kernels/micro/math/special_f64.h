@@ -1,11 +1,11 @@
 // special_f64.h — special functions of f64 as straight-line arithmetic that vectorises, each for
-// its usual operands; operands for which eti_<name>_is_rare_f64 holds belong to special.h. Errors
-// are a few units in the last place (tests/kernels/test_special.py); polynomials are fitted for
-// 2^-56. Knows no tensor.
+// its usual operands; operands for which eti_<name>_is_rare_f64 holds belong to
+// special_functions.h. Errors are a few units in the last place (tests/kernels/test_special.py);
+// polynomials are fitted for 2^-56. Knows no tensor.
 #ifndef ET_SPECIAL_F64_H
 #define ET_SPECIAL_F64_H
 
-#include "kernels/micro/math/special.h"
+#include "kernels/micro/math/special_functions.h"
 
 // Σ c[j]·x^j for an even n, as sums of even and of odd powers, which are independent; the table is
 // a constant, so that the loop unrolls.

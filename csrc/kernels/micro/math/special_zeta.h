@@ -1,7 +1,7 @@
 // special_zeta.h — Hurwitz zeta functions of many pairs as arithmetic that vectorises: f32 pair by
 // pair, all in f64; f64 term by term, since exact powers take most of the time. The first terms are
 // added directly, the Euler-Maclaurin formula gives the rest. Exponents up to 1 are answered at
-// once; pairs for which eti_zeta_is_rare_… holds belong to special.h. Knows no tensor.
+// once; pairs for which eti_zeta_is_rare_… holds belong to special_functions.h. Knows no tensor.
 #ifndef ET_SPECIAL_ZETA_H
 #define ET_SPECIAL_ZETA_H
 

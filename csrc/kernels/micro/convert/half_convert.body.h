@@ -1,5 +1,5 @@
-// half.body.h — conversion of rows of f16 and bf16 to f32 and back, part of eltwise.body.h. The
-// instructions give the same bits as half.h.
+// half_convert.body.h — conversion of rows of f16 and bf16 to f32 and back, part of eltwise.body.h.
+// The instructions give the same bits as half.h.
 #include "kernels/loops/loop.h"
 #include "runtime/half.h"
 

@@ -3,43 +3,43 @@
 // source type by cast.c, which undefines them.
 #define TO b8
 #define TO_TYPE uint8_t
-#include "kernels/loops/cast.body.h"
+#include "kernels/micro/convert/cast.body.h"
 #define TO u8
 #define TO_TYPE uint8_t
-#include "kernels/loops/cast.body.h"
+#include "kernels/micro/convert/cast.body.h"
 #define TO i8
 #define TO_TYPE int8_t
-#include "kernels/loops/cast.body.h"
+#include "kernels/micro/convert/cast.body.h"
 #define TO i16
 #define TO_TYPE int16_t
-#include "kernels/loops/cast.body.h"
+#include "kernels/micro/convert/cast.body.h"
 #define TO i32
 #define TO_TYPE int32_t
-#include "kernels/loops/cast.body.h"
+#include "kernels/micro/convert/cast.body.h"
 #define TO i64
 #define TO_TYPE int64_t
-#include "kernels/loops/cast.body.h"
+#include "kernels/micro/convert/cast.body.h"
 #define TO u16
 #define TO_TYPE uint16_t
-#include "kernels/loops/cast.body.h"
+#include "kernels/micro/convert/cast.body.h"
 #define TO u32
 #define TO_TYPE uint32_t
-#include "kernels/loops/cast.body.h"
+#include "kernels/micro/convert/cast.body.h"
 #define TO u64
 #define TO_TYPE uint64_t
-#include "kernels/loops/cast.body.h"
+#include "kernels/micro/convert/cast.body.h"
 #define TO f16
 #define TO_TYPE uint16_t
-#include "kernels/loops/cast.body.h"
+#include "kernels/micro/convert/cast.body.h"
 #define TO bf16
 #define TO_TYPE uint16_t
-#include "kernels/loops/cast.body.h"
+#include "kernels/micro/convert/cast.body.h"
 #define TO f32
 #define TO_TYPE float
-#include "kernels/loops/cast.body.h"
+#include "kernels/micro/convert/cast.body.h"
 #define TO f64
 #define TO_TYPE double
-#include "kernels/loops/cast.body.h"
+#include "kernels/micro/convert/cast.body.h"
 
 static void CAST_NAME(FROM, c64)(void *dst, ptrdiff_t dst_stride, const void *src,
                                  ptrdiff_t src_stride, size_t n) {

@@ -1,5 +1,5 @@
-// ternary.body.h — one type's loop of ternary.inc.h: the first input contiguous and each of the
-// others contiguous or repeated, any other strides.
+// ternary_loop.body.h — one type's loop of ternary_loop.inc.h: the first input contiguous and each
+// of the others contiguous or repeated, any other strides.
 static void ETI_LOOP_NAME(LOOP_NAME, SUFFIX)(void *const p[], const ptrdiff_t s[], size_t n,
                                              const void *params) {
   ET_ASSERT(ETI_HOLDS(p[0], n, CTYPE) && ETI_HOLDS(p[1], n, CTYPE));

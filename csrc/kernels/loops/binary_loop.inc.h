@@ -1,4 +1,4 @@
-// binary.inc.h — loops of two inputs. Parameters, all undefined again at the end:
+// binary_loop.inc.h — loops of two inputs. Parameters, all undefined again at the end:
 //   LOOP_NAME, LOOP_TYPES   name##_f32 … and the table name##_loops[ET_DTYPE_COUNT]
 //   LOOP_EXPR(a, b)         of CTYPE a and b; k holds the first three parameters, as CTYPE elements
 //   LOOP_OUT                element type of the output (default CTYPE)
@@ -7,7 +7,7 @@
 #ifndef LOOP_OUT
 #define LOOP_OUT CTYPE
 #endif
-#define LOOP_BODY "kernels/loops/binary.body.h"
+#define LOOP_BODY "kernels/loops/binary_loop.body.h"
 #include "kernels/loops/each_dtype.inc.h"
 #undef LOOP_BODY
 #ifndef LOOP_NO_TABLE

@@ -1,6 +1,6 @@
-// complex.inc.h — arithmetic loops of one complex type. Parameters, undefined at the end: COMPLEX_C
-// (the pair), COMPLEX_R (its part), COMPLEX_SUFFIX. Sums and products, the commonest, have a
-// contiguous loop.
+// complex_arith.inc.h — arithmetic loops of one complex type. Parameters, undefined at the end:
+// COMPLEX_C (the pair), COMPLEX_R (its part), COMPLEX_SUFFIX. Sums and products, the commonest,
+// have a contiguous loop.
 #define COMPLEX_LOOP(name)                                                                        \
   static void ETI_LOOP_NAME(name, COMPLEX_SUFFIX)(void *const p[], const ptrdiff_t s[], size_t n, \
                                                   const void *params)

@@ -1,7 +1,7 @@
-// ternary.inc.h — loops of three inputs of one type, in two steps. Parameters, undefined again at
-// the end: LOOP_NAME, LOOP_TYPES, LOOP_FIRST(a, b), and LOOP_SECOND(t, c) of its result t. (One
+// ternary_loop.inc.h — loops of three inputs of one type, in two steps. Parameters, undefined again
+// at the end: LOOP_NAME, LOOP_TYPES, LOOP_FIRST(a, b), and LOOP_SECOND(t, c) of its result t. (One
 // expression with two uses of t would make the loop branch.)
-#define LOOP_BODY "kernels/loops/ternary.body.h"
+#define LOOP_BODY "kernels/loops/ternary_loop.body.h"
 #include "kernels/loops/each_dtype.inc.h"
 #undef LOOP_BODY
 #define LOOP_BODY "kernels/loops/row.body.h"

@@ -1,4 +1,4 @@
-// accumulate.body.h — dst[i] += src[i] of one type, in order: an element may repeat.
+// accumulate_loop.body.h — dst[i] += src[i] of one type, in order: an element may repeat.
 static void ETI_LOOP_NAME(accumulate, SUFFIX)(void *dst, ptrdiff_t ds, const void *src,
                                               ptrdiff_t ss, size_t n) {
   for (size_t i = 0; i < n; i++) {

@@ -1,5 +1,5 @@
-// unary.body.h — one type's loop of unary.inc.h: contiguous, or not. With LOOP_PACKS the latter is
-// packed in pieces, so that it is vectorised as well.
+// unary_loop.body.h — one type's loop of unary_loop.inc.h: contiguous, or not. With LOOP_PACKS the
+// latter is packed in pieces, so that it is vectorised as well.
 static void ETI_LOOP_NAME(LOOP_NAME, SUFFIX)(void *const p[], const ptrdiff_t s[], size_t n,
                                              const void *params) {
   ET_ASSERT(ETI_HOLDS(p[0], n, LOOP_OUT) && ETI_HOLDS(p[1], n, CTYPE));

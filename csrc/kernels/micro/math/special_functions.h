@@ -1,10 +1,10 @@
-// special.h — functions of the gamma, error and Bessel families in f64. With `wide` they use the
-// elementary functions of math_f64.h and are accurate to about 1e-14; without, the shorter ones in
-// f64 of math_f32.h, accurate to about 1e-11, below f32 precision. Neither uses libm's, so that
-// results are the same on every machine. Coefficients are Chebyshev and Taylor expansions computed
-// with 40 digits. Knows no tensor.
-#ifndef ET_SPECIAL_H
-#define ET_SPECIAL_H
+// special_functions.h — functions of the gamma, error and Bessel families in f64. With `wide` they
+// use the elementary functions of math_f64.h and are accurate to about 1e-14; without, the shorter
+// ones in f64 of math_f32.h, accurate to about 1e-11, below f32 precision. Neither uses libm's, so
+// that results are the same on every machine. Coefficients are Chebyshev and Taylor expansions
+// computed with 40 digits. Knows no tensor.
+#ifndef ET_SPECIAL_FUNCTIONS_H
+#define ET_SPECIAL_FUNCTIONS_H
 
 #include "kernels/micro/math/math_f64.h"
 
@@ -404,4 +404,4 @@ static inline double eti_i1e(double x) {
   return copysign(ETI_CHEBYSHEV(large, 16.0 / a - 1.0) / sqrt(a), x);
 }
 
-#endif  // ET_SPECIAL_H
+#endif  // ET_SPECIAL_FUNCTIONS_H

@@ -1,5 +1,6 @@
-// binary.body.h — one type's loop of binary.inc.h: contiguous, one input repeated, any other
-// strides. With LOOP_PACKS the last case is packed in pieces, so that it is vectorised as well.
+// binary_loop.body.h — one type's loop of binary_loop.inc.h: contiguous, one input repeated, any
+// other strides. With LOOP_PACKS the last case is packed in pieces, so that it is vectorised as
+// well.
 
 // Each operand is contiguous or one repeated element; callers pass which one as a constant.
 ETI_LOOP_INLINE void ETI_LOOP_NAME(ETI_LOOP_NAME(LOOP_NAME, dense),

@@ -79,7 +79,7 @@ function(et_check_xnnpack include archives)
   endif()
   # Tuned kernels include XNNPACK's internal headers, of the release that get_xnnpack.py builds.
   if(ET_IS_X86)
-    file(GLOB kernels CONFIGURE_DEPENDS ${csrc}/backends/xnnpack/tuned/*.c)
+    file(GLOB_RECURSE kernels CONFIGURE_DEPENDS ${csrc}/backends/xnnpack/tuned/*.c)
     list(FILTER kernels EXCLUDE REGEX "/tuned_absent\\.c$")
     try_compile(ET_XNNPACK_TAKES_TUNED_${id} ${CMAKE_BINARY_DIR}/check_xnnpack_kernels
       SOURCES ${csrc}/cmake/check_xnnpack.c ${csrc}/backends/xnnpack/pthreadpool_shim.c ${kernels}

@@ -1,9 +1,9 @@
 // test_xnnpack_gemm_q8.c — tests the tuned int8 micro-kernels: bit-exact comparison with plain
 // sums, for numbers of rows and columns, lengths, taps and slices; schedules; and the rule that
 // cuts operators into tiles. If the machine cannot run them the tests pass.
-#include "backends/xnnpack/tuned/gemm_kernels.h"
-#include "backends/xnnpack/tuned/gemm_q8_schedule.h"
-#include "backends/xnnpack/tuned/gemm_tiling.h"
+#include "backends/xnnpack/tuned/gemm/gemm_kernels.h"
+#include "backends/xnnpack/tuned/gemm/gemm_q8_schedule.h"
+#include "backends/xnnpack/tuned/gemm/gemm_tiling.h"
 #include "et_test.h"
 
 #if defined(__x86_64__) && defined(ET_XNNPACK_TUNED)

@@ -1,7 +1,7 @@
 // test_xnnpack_gemm_qb4.c — tests the tuned kernel for 4-bit weights with a scale per group:
 // bit-exact comparison with plain sums, for numbers of rows and columns, sizes of groups and long
 // rows. If the machine cannot run it the tests pass.
-#include "backends/xnnpack/tuned/gemm_kernels.h"
+#include "backends/xnnpack/tuned/gemm/gemm_kernels.h"
 #include "et_test.h"
 
 #if defined(__x86_64__) && defined(ET_XNNPACK_TUNED)

@@ -2,9 +2,9 @@
 // precision, for numbers of rows and columns, lengths and taps; softmax and layer norm of all
 // lengths; and the rule that cuts operators into tiles. If the machine cannot run them the tests
 // pass.
-#include "backends/xnnpack/tuned/gemm_kernels.h"
-#include "backends/xnnpack/tuned/gemm_tiling.h"
-#include "backends/xnnpack/tuned/rowwise.h"
+#include "backends/xnnpack/tuned/gemm/gemm_kernels.h"
+#include "backends/xnnpack/tuned/gemm/gemm_tiling.h"
+#include "backends/xnnpack/tuned/rowwise/rowwise.h"
 #include "et_test.h"
 
 #if defined(__x86_64__) && defined(ET_XNNPACK_TUNED)

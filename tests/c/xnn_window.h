@@ -3,7 +3,7 @@
 #ifndef ET_XNN_WINDOW_H
 #define ET_XNN_WINDOW_H
 
-#include "backends/xnnpack/tuned/dwconv.h"
+#include "backends/xnnpack/tuned/dwconv/dwconv.h"
 #include "backends/xnnpack/tuned/tuned.h"
 #include "et_test.h"
 

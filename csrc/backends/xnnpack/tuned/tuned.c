@@ -1,13 +1,13 @@
 // tuned.c — functions of tuned.h that apply to more than one family of kernels.
 #include "backends/xnnpack/tuned/tuned.h"
 
-#include "backends/xnnpack/tuned/conv_stem.h"
-#include "backends/xnnpack/tuned/dwconv.h"
-#include "backends/xnnpack/tuned/gemm_override.h"
-#include "backends/xnnpack/tuned/gemm_tiling.h"
-#include "backends/xnnpack/tuned/memory_bound.h"
+#include "backends/xnnpack/tuned/conv_stem/conv_stem.h"
+#include "backends/xnnpack/tuned/dwconv/dwconv.h"
+#include "backends/xnnpack/tuned/gemm/gemm_override.h"
+#include "backends/xnnpack/tuned/gemm/gemm_tiling.h"
+#include "backends/xnnpack/tuned/memory_bound/memory_bound.h"
 #include "backends/xnnpack/tuned/own_node.h"
-#include "backends/xnnpack/tuned/rowwise.h"
+#include "backends/xnnpack/tuned/rowwise/rowwise.h"
 
 void eti_xnn_tuned_install(void) {
   eti_xnn_gemm_install();

@@ -1,10 +1,10 @@
 // gemm_tiling.c — sets the tiles of operators that run tuned gemm kernels, and passes int8 kernels
 // the schedules of their weights, after each reshape. It recognizes an operator by its kernel,
 // which comes from a table of gemm_override.h.
-#include "backends/xnnpack/tuned/gemm_tiling.h"
+#include "backends/xnnpack/tuned/gemm/gemm_tiling.h"
 
-#include "backends/xnnpack/tuned/gemm_kernels.h"
-#include "backends/xnnpack/tuned/gemm_override.h"
+#include "backends/xnnpack/tuned/gemm/gemm_kernels.h"
+#include "backends/xnnpack/tuned/gemm/gemm_override.h"
 #include "backends/xnnpack/tuned/tuned.h"
 
 enum { COLS = ETI_XNN_GEMM_COLS, CACHE_BYTES = 512 << 10, TILES_PER_THREAD = 4 };

@@ -1,6 +1,6 @@
 // transposev_avx2.c — XNNPACK's transposition of elements of any size, on 256-bit vectors: see
 // gemm_kernels.h. Compiled with AVX2.
-#include "backends/xnnpack/tuned/gemm_kernels.h"
+#include "backends/xnnpack/tuned/gemm/gemm_kernels.h"
 
 #include <immintrin.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
 // memory_bound.c — tiles and kernels of memory-bound operators: see memory_bound.h.
-#include "backends/xnnpack/tuned/memory_bound.h"
+#include "backends/xnnpack/tuned/memory_bound/memory_bound.h"
 
 #include "backends/xnnpack/tuned/xnn_private.h"
 

@@ -1,6 +1,6 @@
 // pack_q8_avx2.c — packs int8 weights for the kernels of gemm_q8_avx2.c. XNNPACK's own functions
 // move two elements at a time. Compiled with AVX2.
-#include "backends/xnnpack/tuned/gemm_kernels.h"
+#include "backends/xnnpack/tuned/gemm/gemm_kernels.h"
 
 #include <immintrin.h>
 #include <string.h>

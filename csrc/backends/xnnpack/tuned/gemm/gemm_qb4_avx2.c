@@ -14,7 +14,7 @@
 // the odd ones; then for each group and 8 k of it 4 bytes per column, even columns first, whose low
 // nibbles are the first four k. A group is followed by a bfloat16 scale per column, a sixteenth of
 // the true one, in the columns' order. At the end are the biases, in that order too.
-#include "backends/xnnpack/tuned/gemm_kernels.h"
+#include "backends/xnnpack/tuned/gemm/gemm_kernels.h"
 
 #include <immintrin.h>
 #include <string.h>

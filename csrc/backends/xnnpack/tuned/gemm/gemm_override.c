@@ -5,11 +5,11 @@
 // itself is not const (a static struct of src/configs/), so writing to it is defined. It is written
 // once, before any operator is created: eti_xnn_gemm_install runs under pthread_once at the start
 // of every call that leads to XNNPACK, which orders the writes before all reads.
-#include "backends/xnnpack/tuned/gemm_override.h"
+#include "backends/xnnpack/tuned/gemm/gemm_override.h"
 
 #include <pthread.h>
 
-#include "backends/xnnpack/tuned/gemm_kernels.h"
+#include "backends/xnnpack/tuned/gemm/gemm_kernels.h"
 #include "runtime/check.h"
 
 enum { COLS = ETI_XNN_GEMM_COLS };

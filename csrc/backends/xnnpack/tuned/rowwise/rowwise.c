@@ -1,6 +1,6 @@
 // rowwise.c — row-wise softmax and layer norm nodes. Each is defined as XNNPACK's softmax and then
 // runs the functions below, which call the kernels of rowwise.h.
-#include "backends/xnnpack/tuned/rowwise.h"
+#include "backends/xnnpack/tuned/rowwise/rowwise.h"
 
 #include "backends/xnnpack/tuned/own_node.h"
 #include "backends/xnnpack/tuned/tuned.h"

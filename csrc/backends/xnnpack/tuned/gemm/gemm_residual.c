@@ -5,8 +5,8 @@
 //
 // The product is defined as XNNPACK's node. Then the residual is added as an input, and the setup
 // function is replaced.
-#include "backends/xnnpack/tuned/gemm_kernels.h"
-#include "backends/xnnpack/tuned/gemm_override.h"
+#include "backends/xnnpack/tuned/gemm/gemm_kernels.h"
+#include "backends/xnnpack/tuned/gemm/gemm_override.h"
 #include "backends/xnnpack/tuned/own_node.h"
 #include "backends/xnnpack/tuned/tuned.h"
 #include "runtime/check.h"

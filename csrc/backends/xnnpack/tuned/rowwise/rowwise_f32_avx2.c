@@ -3,7 +3,7 @@
 // A row is read three times: for its maximum or its sum, for its exponentials or its squares, and
 // for its results. The second and third reads come from the first-level cache. Both kernels work in
 // place.
-#include "backends/xnnpack/tuned/rowwise.h"
+#include "backends/xnnpack/tuned/rowwise/rowwise.h"
 
 #include <immintrin.h>
 #include <math.h>

@@ -1,5 +1,5 @@
 // memory_bound_avx2.c — the kernels of memory_bound.h. Compiled with AVX2.
-#include "backends/xnnpack/tuned/memory_bound.h"
+#include "backends/xnnpack/tuned/memory_bound/memory_bound.h"
 
 #include <immintrin.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 // conv_stem_qs8_avx2.c — the kernels of conv_stem.h on 256-bit vectors. Compiled with AVX2.
-#include "backends/xnnpack/tuned/conv_stem.h"
+#include "backends/xnnpack/tuned/conv_stem/conv_stem.h"
 
 #include "backends/xnnpack/tuned/requantize_avx2.h"
 #include "runtime/bytes.h"

@@ -1,10 +1,10 @@
 // gemm_q8_schedule_avx2.c — makes the schedules of gemm_q8_schedule.h. Compiled with AVX2.
-#include "backends/xnnpack/tuned/gemm_q8_schedule.h"
+#include "backends/xnnpack/tuned/gemm/gemm_q8_schedule.h"
 
 #include <immintrin.h>
 #include <string.h>
 
-#include "backends/xnnpack/tuned/pack_lhs_q8_avx2.h"
+#include "backends/xnnpack/tuned/gemm/pack_lhs_q8_avx2.h"
 #include "runtime/check.h"
 
 enum { COLS = 16, HALVES = 2, BLOCK_BYTES = 4 * COLS, OFFSET = 128 };

@@ -1,5 +1,5 @@
 // dwconv.c — replaces the kernels of XNNPACK's depthwise convolutions by those of dwconv.h.
-#include "backends/xnnpack/tuned/dwconv.h"
+#include "backends/xnnpack/tuned/dwconv/dwconv.h"
 
 #include "backends/xnnpack/tuned/xnn_private.h"
 

@@ -7,7 +7,7 @@
 // neighbours use the same interleaved pairs. A window of another shape with as many taps or fewer
 // is treated as such a square, with weights of 0 for the missing taps. Neighbouring results share
 // elements if their pointers are those of the window moved by one or two columns.
-#include "backends/xnnpack/tuned/dwconv.h"
+#include "backends/xnnpack/tuned/dwconv/dwconv.h"
 
 #include <stdbool.h>
 

@@ -5,7 +5,7 @@
 // are computed at once, one row of the window after the other. The row's weights stay in registers
 // with the sums, and each element is loaded once for all results whose windows contain it. All
 // channels of these results are computed before the next results, in the order of memory.
-#include "backends/xnnpack/tuned/dwconv.h"
+#include "backends/xnnpack/tuned/dwconv/dwconv.h"
 
 #include <immintrin.h>
 #include <stdalign.h>

@@ -1,8 +1,8 @@
 // conv_stem.c — stem convolution nodes. Each is defined as XNNPACK's convolution_2d and then runs
 // the functions below, which call the kernels of conv_stem.h.
-#include "backends/xnnpack/tuned/conv_stem.h"
+#include "backends/xnnpack/tuned/conv_stem/conv_stem.h"
 
-#include "backends/xnnpack/tuned/dwconv.h"
+#include "backends/xnnpack/tuned/dwconv/dwconv.h"
 #include "backends/xnnpack/tuned/own_node.h"
 #include "runtime/bytes.h"
 

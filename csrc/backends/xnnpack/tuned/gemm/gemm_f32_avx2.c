@@ -7,7 +7,7 @@
 // rows of a call are multiplied by 16 columns before the next 16, so that each weight is loaded
 // from memory once and then from a cache. Weights are packed as by XNNPACK: for every 16 columns
 // their biases, then for each k their 16 weights, aligned to a vector.
-#include "backends/xnnpack/tuned/gemm_kernels.h"
+#include "backends/xnnpack/tuned/gemm/gemm_kernels.h"
 
 #include <immintrin.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 // pack_f32_avx2.c — packs a convolution's weights for the kernels of gemm_f32_avx2.c. XNNPACK's own
 // function moves one element at a time; that was half of the time of a load. Compiled with AVX2.
-#include "backends/xnnpack/tuned/gemm_kernels.h"
+#include "backends/xnnpack/tuned/gemm/gemm_kernels.h"
 
 #include <immintrin.h>
 #include <stdint.h>

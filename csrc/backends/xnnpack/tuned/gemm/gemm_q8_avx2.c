@@ -13,14 +13,14 @@
 // Weights are packed as by XNNPACK with nr = 16, kr = 4: for every 16 columns an int32 each, then
 // the k4 blocks, then the scales and, for f32 results, the biases. The int32 is the initial sum if
 // results are int8. If they are f32, it is minus the sum of the weights.
-#include "backends/xnnpack/tuned/gemm_kernels.h"
+#include "backends/xnnpack/tuned/gemm/gemm_kernels.h"
 
 #include <immintrin.h>
 #include <stdalign.h>
 #include <string.h>
 
-#include "backends/xnnpack/tuned/gemm_q8_schedule.h"
-#include "backends/xnnpack/tuned/pack_lhs_q8_avx2.h"
+#include "backends/xnnpack/tuned/gemm/gemm_q8_schedule.h"
+#include "backends/xnnpack/tuned/gemm/pack_lhs_q8_avx2.h"
 #include "backends/xnnpack/tuned/partial_vector_avx2.h"
 #include "backends/xnnpack/tuned/xnn_private.h"
 #include "runtime/check.h"

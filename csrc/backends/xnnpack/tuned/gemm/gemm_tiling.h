@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <xnnpack.h>
 
-#include "backends/xnnpack/tuned/gemm_q8_schedule.h"
+#include "backends/xnnpack/tuned/gemm/gemm_q8_schedule.h"
 
 // How many rows and columns one call of a kernel computes.
 typedef struct eti_xnn_tile {

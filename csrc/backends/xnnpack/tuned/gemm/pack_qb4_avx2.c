@@ -1,6 +1,6 @@
 // pack_qb4_avx2.c — packs 4-bit weights with a scale per group in the layout that gemm_qb4_avx2.c
 // describes. XNNPACK writes the scales and biases into that layout. Compiled with AVX2.
-#include "backends/xnnpack/tuned/gemm_kernels.h"
+#include "backends/xnnpack/tuned/gemm/gemm_kernels.h"
 
 #include <immintrin.h>
 #include <string.h>

@@ -5,7 +5,7 @@
 #include "kernels/lib/accumulate.h"
 #include "kernels/lib/compact.h"
 #include "kernels/lib/copy_op.h"
-#include "kernels/op/index.h"
+#include "kernels/op/index/index.h"
 
 #include <string.h>
 

@@ -4,7 +4,7 @@
 // no memory is needed. Relies on compact.h. Moves nothing.
 #include "kernels/lib/args.h"
 #include "kernels/lib/compact.h"
-#include "kernels/op/index.h"
+#include "kernels/op/index/index.h"
 
 // ---- Masks
 

@@ -1,5 +1,5 @@
 // index.h — a list of index tensors and masks, read once, and the walk over its tuples of indices.
-// Internal to op/index*.c. Relies on iter.h.
+// Internal to op/index/*.c. Relies on iter.h.
 #ifndef ET_OP_INDEX_H
 #define ET_OP_INDEX_H
 

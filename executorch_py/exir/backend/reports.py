@@ -17,12 +17,13 @@ from torch.fx.passes.operator_support import OperatorSupportBase
 REASON = "delegation_reason"
 
 
-def note_reason(node: fx.Node, reason: str) -> None:
+def note_reason(node: fx.Node, reason: str, is_weak: bool = False) -> None:
     """Record why a node is not delegated; of several partitioners the last one with a reason wins.
 
-    The reason "not asked for" never replaces another.
+    A weak reason names only the options of a partitioner, nothing about the node. It never replaces
+    another reason.
     """
-    if node.meta.get(REASON) is None or not reason.endswith("not asked for"):
+    if not is_weak or node.meta.get(REASON) is None:
         node.meta[REASON] = reason
 
 

@@ -203,6 +203,7 @@ class Selection:
             if node in bound:
                 self.wanted.add(node)
                 self.reasons.pop(node, None)
+                self._excluded.discard(node)
             elif not (node in self.wanted or node in self.movable or is_getitem(node.target)):
                 self.reasons.setdefault(node, "nothing that it converts for is delegated")
 
@@ -256,6 +257,7 @@ class Selection:
     def _leave(self, node: fx.Node, why: str) -> None:
         self.wanted.discard(node)
         self.reasons[node] = why
+        self._excluded.discard(node)
 
     def leave_all(self, nodes: Collection[fx.Node], why: str) -> None:
         """Deselect nodes, and dissolve the colocated sets that they are in."""
@@ -263,6 +265,10 @@ class Selection:
         self.colocated = [members for members in self.colocated if left.isdisjoint(members)]
         for node in nodes:
             self._leave(node, why)
+
+    def is_excluded(self, node: fx.Node) -> bool:
+        """Whether a call is left for the partitioner's options alone."""
+        return node in self._excluded
 
     def operators(self) -> list[list[fx.Node]]:
         """The sets of nodes that are one operator: colocated ones, products with activations."""

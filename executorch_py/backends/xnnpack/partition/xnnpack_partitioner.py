@@ -217,7 +217,7 @@ class XnnpackPartitioner(Partitioner):
             ):
                 why = "nothing that reads it is delegated"
             if why is not None:
-                note_reason(node, why)
+                note_reason(node, why, is_weak=selection.is_excluded(node))
                 logger.debug("%s is left: %s", node.name, why)
                 if self.verbose:
                     print(f"{node.name} ({op_key(node.target)}) is left: {why}")

@@ -230,6 +230,22 @@ def test_two_partitioners_in_turn_take_what_each_is_for() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "second",
+    [
+        lambda: XnnpackPartitioner(configs=[LinearConfig]),
+        lambda: XnnpackPartitioner(config_precisions=ConfigPrecisionType.DYNAMIC_QUANT),
+    ],
+    ids=["configs", "precisions"],
+)
+def test_options_of_a_second_partitioner_do_not_replace_a_reason(
+    second: Callable[[], Any],
+) -> None:
+    for partitioners in ([XnnpackPartitioner(), second()], [second(), XnnpackPartitioner()]):
+        [record] = summary(["cat"], *partitioners).records
+        assert record.reason is not None and REASONS["cat"] in record.reason
+
+
 def test_operators_are_chosen_by_their_configs() -> None:
     found = summary(["conv_block", "add"], XnnpackPartitioner(configs=[LinearConfig, AddConfig]))
     assert delegated(found) == {"aten::linear": 1, "aten::add.Tensor": 1}

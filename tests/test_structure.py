@@ -45,6 +45,18 @@ LONG_FUNCTIONS = {
     ("tests/bench/operator_moves.py", "layouts"),
     ("tests/support/xnnpack_cases.py", "moves"),
 }
+# Folders of tests that mirror the package; `bindings`, `cmake` and `kernels` mirror csrc.
+MIRRORS = {
+    "backends",
+    "cli",
+    "devtools",
+    "exir",
+    "extension",
+    "quantizer",
+    "runtime",
+    "testing",
+    "toolchain",
+}
 # File names that every folder may have.
 COMMON_NAMES = {"README.md", "CMakeLists.txt"}
 
@@ -238,6 +250,13 @@ def test_folders_of_tests_import_support_and_what_the_table_allows() -> None:
             wrong.append(f"{i.importer} imports {i.imported}: {here} may not import {there}")
     assert not wrong, "\n".join(wrong)
     assert not unused(TEST_ARROWS, used)
+
+
+def test_folders_of_tests_mirror_the_package() -> None:
+    folders = {PurePosixPath(path).parent.relative_to("tests") for path in python_files("tests/")}
+    mirrors = {folder for folder in folders if folder.parts and folder.parts[0] in MIRRORS}
+    missing = [str(f) for f in mirrors if not (ROOT / "executorch_py" / f).is_dir()]
+    assert len(mirrors) > len(MIRRORS) and not missing, missing
 
 
 # ---- sizes and names

@@ -69,7 +69,7 @@ _ONLY_MOVES = "it moves elements, and no delegated node beside it computes"
 _AT_THE_EDGE = "a reshape at the edge of a delegate costs nothing outside"
 _SMALL = "its region takes less time than calling a delegate"
 # With leave_small_regions, regions below this time stay. By cost.py, a product takes more, and so
-# does a transcendental function of 1024 elements. A delegate call costs 0.1 us more than a kernel.
+# does a transcendental function of 1024 elements. docs/benchmarks.md has the cost of a call.
 _SMALL_SECONDS = 0.4e-6
 _CYCLIC = "its conversions are read by nodes that it depends on itself"
 

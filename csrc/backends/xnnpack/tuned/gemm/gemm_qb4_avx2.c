@@ -7,8 +7,7 @@
 //
 // A one-row product is compute-bound, not bandwidth-bound: of the 64 instructions for 32 elements
 // of 16 columns, 24 unpack nibbles and 32 multiply and add. Weights are read from memory nearly as
-// fast as by loads alone; with manual prefetching it took 1.1 to 1.3 times as long
-// (bench_quantized.py).
+// fast as by loads alone; manual prefetching made it slower (docs/benchmarks.md).
 //
 // Weights are packed by pack_qb4_avx2.c: for every 16 columns a float each, the even columns before
 // the odd ones; then for each group and 8 k of it 4 bytes per column, even columns first, whose low

@@ -4,6 +4,7 @@
 // prints the row to add.
 #include "et_test.h"
 
+#include "kernels/micro/convert/convert.h"
 #include "kernels/micro/eltwise/eltwise.h"
 #include "runtime/half.h"
 
@@ -253,9 +254,9 @@ static void halves_convert_as_half_h_says(void) {
   for (size_t i = 0; i < 1 << 16; i++) halves[i] = (uint16_t)i;
   size_t n_wrong = 0;
   for (int isa = 0; isa < ETI_ISA_COUNT; isa++) {
-    const eti_eltwise *const m = variant(isa);
+    const eti_convert *const m = variant(isa) != NULL ? eti_convert_for((eti_isa)isa) : NULL;
     for (int bf16 = 0; m != NULL && bf16 < 2; bf16++) {
-      (bf16 != 0 ? m->bf16_to_f32 : m->f16_to_f32)(wide, halves, 1 << 16);
+      (bf16 != 0 ? m->bf16.f32 : m->f16.f32)(wide, halves, 1 << 16);
       for (size_t i = 0; i < 1 << 16; i++) {
         const float x = bf16 != 0 ? eti_bf16_to_f32((uint16_t)i) : eti_f16_to_f32((uint16_t)i);
         n_wrong += memcmp(&x, &wide[i], 4) != 0;
@@ -263,7 +264,7 @@ static void halves_convert_as_half_h_says(void) {
       // Every exponent, and around every place where rounding turns.
       for (size_t i = 0; i < 1 << 16; i++)
         wide[i] = eti_f32_from_bits((uint32_t)(i << 16) + (uint32_t)(i % 7) * 0xFFFu + 0x7FFEu);
-      (bf16 != 0 ? m->f32_to_bf16 : m->f32_to_f16)(back, wide, 1 << 16);
+      (bf16 != 0 ? m->f32.bf16 : m->f32.f16)(back, wide, 1 << 16);
       for (size_t i = 0; i < 1 << 16; i++)
         n_wrong += back[i] != (bf16 != 0 ? eti_f32_to_bf16(wide[i]) : eti_f32_to_f16(wide[i]));
     }

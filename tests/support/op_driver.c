@@ -4,6 +4,7 @@
 // the scratch that was asked for, and calls run. A shared library, because Python drives it;
 // nothing of it ships.
 #define _POSIX_C_SOURCE 200809L  // clock_gettime
+#include "kernels/micro/convert/convert.h"
 #include "kernels/micro/eltwise/eltwise.h"
 #include "kernels/micro/isa_select.h"
 #include "runtime/arena.h"
@@ -261,9 +262,9 @@ void etd_micro_run(size_t i, int isa, int f64, void *out, void *a, void *b, size
 
 // Halves made f32, and those floats made halves again.
 void etd_micro_halves(int isa, const uint16_t *x, float *wide, uint16_t *back, size_t n, int bf16) {
-  const eti_eltwise *m = eti_eltwise_for((eti_isa)isa);
-  (bf16 != 0 ? m->bf16_to_f32 : m->f16_to_f32)(wide, x, n);
-  (bf16 != 0 ? m->f32_to_bf16 : m->f32_to_f16)(back, wide, n);
+  const eti_convert *m = eti_convert_for((eti_isa)isa);
+  (bf16 != 0 ? m->bf16.f32 : m->f16.f32)(wide, x, n);
+  (bf16 != 0 ? m->f32.bf16 : m->f32.f16)(back, wide, n);
 }
 
 // Row reductions of one row, and softmax and log-softmax of it (2 · n floats).

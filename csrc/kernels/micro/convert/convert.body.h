@@ -1,10 +1,9 @@
-// convert.body.h — the source of every variant of convert.h. The including file sets
-// ETI_CONVERT_TABLE, its table, and ETI_CONVERT_HALVES, the table with the f16 instructions: f16 is
-// converted through f32 in blocks.
+// convert.body.h — the source of every variant of convert.h. The including file names its table,
+// ETI_CONVERT_TABLE. f16 is converted through f32 in blocks.
 #include "kernels/contract.h"
 #include "kernels/loops/cast_values.h"
 #include "kernels/micro/convert/convert.h"
-#include "kernels/micro/eltwise/eltwise.h"
+#include "kernels/micro/convert/half_convert.body.h"
 
 #include "kernels/loops/loop.h"
 
@@ -28,7 +27,7 @@
     const uint16_t *from = src;                                        \
     for (size_t i = 0; i < n; i += BLOCK) {                            \
       const size_t m = n - i < BLOCK ? n - i : BLOCK;                  \
-      ETI_CONVERT_HALVES.f16_to_f32(block, from + i, m);               \
+      f16_to_f32(block, from + i, m);                                  \
       convert_f32_##to((char *)dst + i * (bytes), block, m);           \
     }                                                                  \
   }
@@ -46,7 +45,7 @@ FROM_F16(bf16, 2)
 FROM_F16(f64, 8)
 
 static void convert_f16_f32(void *dst, const void *src, size_t n) {
-  ETI_CONVERT_HALVES.f16_to_f32(dst, src, n);
+  f16_to_f32(dst, src, n);
 }
 
 #define ENTRY(from, to) .to = ETI_CONVERSION_BUILT(from, to, convert_##from##_##to)

@@ -1,4 +1,4 @@
-// convert.c — picks the variant of the conversions for this CPU.
+// convert.c — picks the variant of the conversions for an instruction set.
 #include "kernels/micro/convert/convert.h"
 
 static const eti_convert *const variants[ETI_ISA_COUNT] = {
@@ -10,6 +10,10 @@ static const eti_convert *const variants[ETI_ISA_COUNT] = {
     [ETI_ISA_NEON] = &eti_convert_scalar,  // the base instruction set of AArch64 has the vectors
 };
 
+const eti_convert *eti_convert_for(eti_isa isa) {
+  return variants[isa] != NULL ? variants[isa] : &eti_convert_scalar;
+}
+
 const eti_convert *eti_convert_get(void) {
-  return variants[eti_cpu_isa()];
+  return eti_convert_for(eti_cpu_isa());
 }

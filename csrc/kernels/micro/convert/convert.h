@@ -60,7 +60,8 @@ extern const eti_convert eti_convert_avx2;
 extern const eti_convert eti_convert_avx512;
 #endif
 
-// The variant of this CPU.
+// The variant of an instruction set (or the next lower one that exists), and that of this CPU.
+const eti_convert *eti_convert_for(eti_isa isa);
 const eti_convert *eti_convert_get(void);
 
 #endif  // ET_CONVERT_H

@@ -1,6 +1,3 @@
 // convert_avx2.c — the conversions of convert.body.h, compiled for AVX2.
-#include "kernels/micro/eltwise/eltwise.h"
-
 #define ETI_CONVERT_TABLE eti_convert_avx2
-#define ETI_CONVERT_HALVES eti_eltwise_avx2
 #include "kernels/micro/convert/convert.body.h"

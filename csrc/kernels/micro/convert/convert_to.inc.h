@@ -28,13 +28,13 @@ static void CAST_NAME(FROM, f16)(void *dst, const void *src, size_t n) {
   uint16_t *out = dst;
   const FROM_TYPE *from = src;
 #ifdef FROM_IS_F32
-  ETI_CONVERT_HALVES.f32_to_f16(out, from, n);
+  f32_to_f16(out, from, n);
 #else
   float block[BLOCK];
   for (size_t i = 0; i < n; i += BLOCK) {
     const size_t m = n - i < BLOCK ? n - i : BLOCK;
     CAST_NAME(FROM, f32)(block, from + i, m);
-    ETI_CONVERT_HALVES.f32_to_f16(out + i, block, m);
+    f32_to_f16(out + i, block, m);
   }
 #endif
 }

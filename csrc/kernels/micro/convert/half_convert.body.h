@@ -1,5 +1,5 @@
-// half_convert.body.h — conversion of rows of f16 and bf16 to f32 and back, part of eltwise.body.h.
-// The instructions give the same bits as half.h.
+// half_convert.body.h — conversion of rows of f16 to f32 and back, part of convert.body.h. The
+// instructions give the same bits as half.h.
 #include "kernels/loops/loop.h"
 #include "runtime/half.h"
 
@@ -41,16 +41,4 @@ static void f32_to_f16(uint16_t *out, const float *x, size_t n) {
     vst1_u16(out + i, vreinterpret_u16_f16(vcvt_f16_f32(vld1q_f32(x + i))));
 #endif
   for (; i < n; i++) out[i] = eti_f32_to_f16(x[i]);
-}
-
-static void bf16_to_f32(float *out, const uint16_t *x, size_t n) {
-  ET_ASSERT(ETI_HOLDS(out, n, float) && ETI_HOLDS(x, n, uint16_t));
-  ETI_NO_DEPENDENCES
-  for (size_t i = 0; i < n; i++) out[i] = eti_bf16_to_f32(x[i]);
-}
-
-static void f32_to_bf16(uint16_t *out, const float *x, size_t n) {
-  ET_ASSERT(ETI_HOLDS(out, n, uint16_t) && ETI_HOLDS(x, n, float));
-  ETI_NO_DEPENDENCES
-  for (size_t i = 0; i < n; i++) out[i] = eti_f32_to_bf16(x[i]);
 }

@@ -12,7 +12,6 @@
 
 #define F(name) ETI_LOOP_NAME(eti_##name, SUFFIX)
 
-#include "kernels/micro/convert/half_convert.body.h"
 #include "kernels/micro/eltwise/eltwise_unary.body.h"
 #include "kernels/micro/eltwise/eltwise_binary.body.h"
 #include "kernels/micro/eltwise/eltwise_int.body.h"
@@ -28,17 +27,12 @@
   .name = {ETI_INT_LOOP(name, ET_U8, name##_u8), ETI_INT_LOOP(name, ET_I8, name##_i8),     \
            ETI_INT_LOOP(name, ET_I16, name##_i16), ETI_INT_LOOP(name, ET_I32, name##_i32), \
            ETI_INT_LOOP(name, ET_I64, name##_i64)},
-const eti_eltwise ETI_ELTWISE_TABLE = {
-    .unary = {ETI_UNARY_LIST(ETI_UNARY_ENTRY)},
-    .binary = {ETI_BINARY_LIST(ETI_BINARY_ENTRY)},
-    .unary_f64 = {ETI_UNARY_LIST(ETI_UNARY_F64)},
-    .binary_f64 = {ETI_BINARY_LIST(ETI_BINARY_F64)},
-    .ints = {ETI_INT_LIST(ETI_INT_ENTRY)},
-    ETI_ROW_LIST(ETI_ROW_ENTRY).f16_to_f32 = f16_to_f32,
-    .f32_to_f16 = f32_to_f16,
-    .bf16_to_f32 = bf16_to_f32,
-    .f32_to_bf16 = f32_to_bf16,
-};
+const eti_eltwise ETI_ELTWISE_TABLE = {.unary = {ETI_UNARY_LIST(ETI_UNARY_ENTRY)},
+                                       .binary = {ETI_BINARY_LIST(ETI_BINARY_ENTRY)},
+                                       .unary_f64 = {ETI_UNARY_LIST(ETI_UNARY_F64)},
+                                       .binary_f64 = {ETI_BINARY_LIST(ETI_BINARY_F64)},
+                                       .ints = {ETI_INT_LIST(ETI_INT_ENTRY)},
+                                       ETI_ROW_LIST(ETI_ROW_ENTRY)};
 #undef ETI_ROW_ENTRY
 #undef ETI_UNARY_ENTRY
 #undef ETI_BINARY_ENTRY

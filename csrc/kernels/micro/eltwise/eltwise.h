@@ -1,7 +1,7 @@
 // eltwise.h — the loops and row kernels that exist per instruction set: elementwise functions of
-// f32 and f64, divisions and shifts of integers, half types, softmax rows, reductions. All variants
-// come from one source (eltwise.body.h) and give the same bits; the scalar one is the
-// specification. Relies on the loop signature of loops/loop_type.h; knows no tensor.
+// f32 and f64, divisions and shifts of integers, softmax rows, reductions. All variants come from
+// one source (eltwise.body.h) and give the same bits; the scalar one is the specification. Relies
+// on the loop signature of loops/loop_type.h; knows no tensor.
 #ifndef ET_ELTWISE_H
 #define ET_ELTWISE_H
 
@@ -35,8 +35,6 @@
   X(row_sum) X(row_sum_square_diff) X(row_max) X(row_min) X(row_softmax) X(row_log_softmax) \
   X(rows_sum_wide) X(rows_softmax_short) X(clamp3_loops)
 // clang-format on
-
-#define ETI_SHORT_ROW 64u
 
 // A selective build names the functions that its operators use, as ETI_KEEP_unary_exp 1 or 0 in a
 // header of its own; the other entries of the tables are NULL and have no loops. Operators declare
@@ -124,15 +122,11 @@ typedef struct eti_eltwise {
   float (*row_min)(const float *x, size_t n);
   void (*row_softmax)(float *out, const float *x, size_t n);      // out may be x
   void (*row_log_softmax)(float *out, const float *x, size_t n);  // out may be x
-  // Many rows of n ≤ ETI_SHORT_ROW, one after the other; out may be x.
+  // Many rows of n ≤ ETI_SHORT_ROW (rows/row_softmax.h), one after the other; out may be x.
   void (*rows_softmax_short)(float *out, const float *x, size_t n, size_t rows, bool log);
   // Adds n_rows rows, one after the other: y[j] += x[0][j], x[1][j] …
   void (*rows_sum_wide)(double *y, const float *const *x, size_t n_rows, size_t n);
   const eti_loop *clamp3_loops;  // by type: x, low, high
-  void (*f16_to_f32)(float *out, const uint16_t *x, size_t n);
-  void (*f32_to_f16)(uint16_t *out, const float *x, size_t n);
-  void (*bf16_to_f32)(float *out, const uint16_t *x, size_t n);
-  void (*f32_to_bf16)(uint16_t *out, const float *x, size_t n);
 } eti_eltwise;
 
 extern const eti_eltwise eti_eltwise_scalar;

@@ -8,6 +8,9 @@
 
 #include <stddef.h>
 
+// Longest row of which many are computed at once (rows_softmax_short of eltwise.h).
+#define ETI_SHORT_ROW 64u
+
 typedef struct eti_row_softmax_micro {
   // sum[i] += e^(x[i] - high[i]); terms[i] is that term if terms is not NULL; terms may be x.
   void (*add_terms)(float *sum, float *terms, const float *x, const float *high, size_t n);

@@ -1,8 +1,8 @@
 // rows_f32.body.h — the row kernels of eltwise.h, part of eltwise.body.h: sums, extremes and
 // softmax of rows of f32, and sums of rows into f64 columns.
 #include "kernels/loops/loop.h"
-#include "kernels/micro/eltwise/eltwise.h"
 #include "kernels/micro/math/math_f32.h"
+#include "kernels/micro/rows/row_softmax.h"
 #include "kernels/micro/rows/rows_f32.h"
 #include "kernels/micro/transpose.h"
 

@@ -5,8 +5,8 @@
 #ifndef ET_COPY_OP_H
 #define ET_COPY_OP_H
 
+#include "kernels/lib/args.h"
 #include "kernels/lib/iter.h"
-#include "kernels/kernel.h"
 #include "kernels/lib/strided_copy.h"
 
 static inline bool eti_is_dynamic(const et_tensor *t) {

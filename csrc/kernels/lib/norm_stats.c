@@ -1,6 +1,10 @@
 // norm_stats.c — see norm_stats.h.
 #include "kernels/lib/norm_stats.h"
 
+#include "kernels/lib/args.h"
+#include "kernels/lib/promote.h"
+#include "kernels/micro/convert/cast.h"
+
 void eti_slab_add(eti_slab *s, int32_t size, ptrdiff_t stride) {
   if (size == 1) return;
   s->numel *= (size_t)size;

@@ -6,8 +6,8 @@
 #ifndef ET_NORM_STATS_H
 #define ET_NORM_STATS_H
 
-#include "kernels/kernel.h"
 #include "kernels/micro/rows/row_norm.h"
+#include "runtime/et.h"
 
 #include <math.h>
 

@@ -3,6 +3,11 @@
 // time.
 #include "kernels/lib/qgemm_driver.h"
 
+#include "kernels/dtype_sets.h"
+#include "kernels/lib/args.h"
+#include "kernels/lib/promote.h"
+#include "kernels/lib/shape.h"
+#include "kernels/micro/convert/cast.h"
 #include "kernels/micro/isa_select.h"
 
 #include <string.h>

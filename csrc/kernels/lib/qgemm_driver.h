@@ -4,8 +4,8 @@
 #ifndef ET_QGEMM_DRIVER_H
 #define ET_QGEMM_DRIVER_H
 
-#include "kernels/kernel.h"
 #include "kernels/micro/qgemm/qgemm.h"
+#include "runtime/et.h"
 
 // Computes a / b, rounded up.
 static inline size_t eti_div_up(size_t a, size_t b) {

@@ -4,6 +4,7 @@
 #include "kernels/lib/resize_u8.h"
 
 #include "kernels/lib/element.h"
+#include "runtime/check.h"
 
 #include <math.h>
 

@@ -4,7 +4,7 @@
 #ifndef ET_RESIZE_U8_H
 #define ET_RESIZE_U8_H
 
-#include "kernels/kernel.h"
+#include "runtime/et.h"
 
 typedef struct eti_resize_u8 {
   const et_tensor *x, *out;  // both u8 and not empty; any layout

@@ -1,6 +1,9 @@
 // small_matrix.c — see small_matrix.h.
 #include "kernels/lib/small_matrix.h"
 
+#include "kernels/lib/args.h"
+#include "kernels/lib/iter.h"
+#include "kernels/lib/promote.h"
 #include "kernels/micro/convert/cast.h"
 
 eti_shape eti_batch_of(const et_tensor *t, size_t less) {

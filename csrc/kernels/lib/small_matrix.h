@@ -4,7 +4,7 @@
 #ifndef ET_SMALL_MATRIX_H
 #define ET_SMALL_MATRIX_H
 
-#include "kernels/kernel.h"
+#include "kernels/lib/shape.h"
 
 enum {
   ETI_MATRIX_STACK = 32768,  // bytes

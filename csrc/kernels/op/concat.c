@@ -1,6 +1,7 @@
 // concat.c — concatenation: cat along a dimension, stack along a new one. Each part is a strided
 // copy into a window of the output, so layouts are free; element types are converted. Relies on
 // copy_op.h and promote.h.
+#include "kernels/kernel.h"
 #include "kernels/lib/copy_op.h"
 
 // The list of tensors of cat or stack: the output's shape and the dimension of concatenation.

@@ -1,6 +1,7 @@
 // copy.c — operators that copy a whole tensor: unchanged, to another element type, broadcast, or
 // repeated. Relies on copy_op.h and cast.h. The output's own dim order determines the layout; the
 // exporter has set it from memory_format and dim_order arguments.
+#include "kernels/kernel.h"
 #include "kernels/lib/copy_op.h"
 
 #include <string.h>

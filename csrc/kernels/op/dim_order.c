@@ -2,6 +2,7 @@
 // element type, and memory without values. The output tensor's own dim order determines the layout.
 // The dim_order argument repeats it, except that sizes of 1 allow several orders for one layout, so
 // it is not read. Relies on copy_op.h.
+#include "kernels/kernel.h"
 #include "kernels/lib/copy_op.h"
 
 et_status op_to_dim_order_copy_out(et_kernel_ctx *ctx, et_value *const *args) {

@@ -1,5 +1,6 @@
 // layer_norm.c — normalisation over the last dimensions: every slab is one row of results. Relies
 // on norm_stats.h for statistics and casts, and on the loops of micro/rows/row_norm.h.
+#include "kernels/kernel.h"
 #include "kernels/lib/norm_stats.h"
 #include "kernels/ops.h"
 

@@ -2,6 +2,7 @@
 // singular vectors. Every matrix of a batch is computed in f64 in work memory. Signs of Q and R are
 // LAPACK's; those of eigenvectors and singular vectors are arbitrary. Relies on
 // micro/linalg/linalg.h and small_matrix.h.
+#include "kernels/kernel.h"
 #include "kernels/lib/small_matrix.h"
 #include "kernels/micro/linalg/linalg.h"
 

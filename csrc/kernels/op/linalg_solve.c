@@ -2,6 +2,7 @@
 // LU and Cholesky factors. Every matrix of a batch is computed in f64 in work memory. Singular
 // matrices are errors if check_errors is true, else a number in info. Relies on
 // micro/linalg/linalg.h and small_matrix.h.
+#include "kernels/kernel.h"
 #include "kernels/lib/small_matrix.h"
 #include "kernels/micro/linalg/linalg.h"
 #include "kernels/micro/math/math_f64.h"

@@ -1,5 +1,6 @@
 // mask.c — operators driven by a mask, or by elements other than zero: masked_select,
 // masked_scatter, nonzero. Relies on compact.h, and on iter3.h for positions.
+#include "kernels/kernel.h"
 #include "kernels/lib/element.h"
 #include "kernels/lib/iter3.h"
 #include "kernels/lib/compact.h"

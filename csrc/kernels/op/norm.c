@@ -1,6 +1,7 @@
 // norm.c — group and batch normalisation: one scale and shift per channel. Planes of channels are
 // slabs (norm_stats.h). Channels-last pixels have their own loops, and their groups are transposed
 // to planes for statistics. Relies on micro/rows/row_norm.h and micro/transpose.h.
+#include "kernels/kernel.h"
 #include "kernels/micro/transpose.h"
 #include "kernels/lib/norm_stats.h"
 #include "kernels/ops.h"

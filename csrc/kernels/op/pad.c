@@ -2,6 +2,7 @@
 // itself, or crop it for negative padding. Every output element is written once: row by row if
 // input and output have the same order of dimensions in memory, else by strided copies of windows,
 // so layouts are free. Relies on copy_op.h. Copies bytes of any element type.
+#include "kernels/kernel.h"
 #include "kernels/lib/copy_op.h"
 
 #include <string.h>

@@ -1,6 +1,7 @@
 // rearrange.c — operators that move the elements of one tensor to other positions: flip, roll,
 // tril, pixel_shuffle and pixel_unshuffle; and repeat_interleave, which gives indices. Each is a
 // few strided copies, so layouts are free. Relies on copy_op.h and element.h.
+#include "kernels/kernel.h"
 #include "kernels/lib/element.h"
 #include "kernels/lib/copy_op.h"
 

@@ -1,6 +1,7 @@
 // reinterpret.c — the same bytes as elements of another real type: view_copy.dtype. (Complex
 // numbers as pairs, and back, are in view.c.) Elements of the wider type count as groups of the
 // narrower, so that any layout becomes any other by one strided copy. Relies on copy_op.h.
+#include "kernels/kernel.h"
 #include "kernels/lib/copy_op.h"
 
 // The window of a tensor as groups of `count` narrower elements: one more dimension at the end.

@@ -1,6 +1,7 @@
 // scatter.c — operators that address elements by an index tensor: gather, scatter, scatter_add.
 // Relies on iter3.h, and on accumulate.h for sums. Each index is checked before its element is
 // written.
+#include "kernels/kernel.h"
 #include "kernels/lib/accumulate.h"
 #include "kernels/lib/iter3.h"
 #include "kernels/lib/copy_op.h"

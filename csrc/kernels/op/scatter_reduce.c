@@ -3,6 +3,7 @@
 // minimum. Elements combine one after the other, in f64 or i64, and round every time. Threads share
 // a dimension other than the indexed one. Means would need memory for counts: the exporter writes
 // them as a sum and a division.
+#include "kernels/kernel.h"
 #include "kernels/lib/accumulate.h"
 #include "kernels/lib/copy_op.h"
 

@@ -1,5 +1,6 @@
 // slice_scatter.c — copies of a tensor with one window overwritten: select_scatter, slice_scatter.
 // Relies on copy_op.h for windows.
+#include "kernels/kernel.h"
 #include "kernels/lib/copy_op.h"
 
 // Checks src against the window on out, copies self, then writes src to the window, converted.

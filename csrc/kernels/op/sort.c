@@ -2,6 +2,7 @@
 // position, so the result is the stable one for every algorithm: radix sort in scratch from
 // prepare, else heapsort in the outputs' own memory, with insertion sort for short lines. Relies on
 // copy_op.h and sort_key.h.
+#include "kernels/kernel.h"
 #include "kernels/lib/copy_op.h"
 #include "kernels/lib/sort_key.h"
 

@@ -1,6 +1,7 @@
 // split.c — operators that split their first argument into a list of outputs along a dimension:
 // split, split_with_sizes, unbind. Each computes the window of one part; strided_copy.h copies it.
 // Relies on copy_op.h. Copies bytes of any element type; computes nothing.
+#include "kernels/kernel.h"
 #include "kernels/lib/copy_op.h"
 
 static et_status run_parts(et_kernel_ctx *ctx, et_value *const *args, size_t i_out,

@@ -1,5 +1,6 @@
 // tile_crop.c — splits an image into square tiles: preprocess::tile_crop, [channel, y, x] to [tile,
 // channel, y, x], tiles row by row. One strided copy, so layouts are free. Relies on copy_op.h.
+#include "kernels/kernel.h"
 #include "kernels/lib/copy_op.h"
 
 // (input, tile_size, out)

@@ -1,6 +1,7 @@
 // view.c — copies of torch's views: each operator computes a window on its first argument (sizes,
 // strides, offset), and strided_copy.h copies it. Layouts of input and output are free. Relies on
 // copy_op.h. Copies bytes of any element type; computes nothing.
+#include "kernels/kernel.h"
 #include "kernels/lib/copy_op.h"
 
 // ---- Reordering dimensions

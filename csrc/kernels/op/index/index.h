@@ -3,6 +3,7 @@
 #ifndef ET_OP_INDEX_H
 #define ET_OP_INDEX_H
 
+#include "kernels/kernel.h"
 #include "kernels/lib/iter.h"
 
 // One index tensor. A mask is walked over its true elements in logical order; its coordinates and

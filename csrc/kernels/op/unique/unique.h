@@ -3,6 +3,7 @@
 #ifndef ET_OP_UNIQUE_H
 #define ET_OP_UNIQUE_H
 
+#include "kernels/kernel.h"
 #include "kernels/lib/sort_key.h"
 
 // n slices of m elements each, in rows one after the other.

@@ -11,8 +11,11 @@ from __future__ import annotations
 import importlib
 import sys
 import types
+import warnings
 from importlib.machinery import ModuleSpec
 from typing import Any
+
+from executorch_py._former_paths import FORMER_PATHS
 
 _PACKAGE = "executorch_py"
 
@@ -233,6 +236,19 @@ class UpstreamModule(types.ModuleType):
         return sorted({*super().__dir__(), *self.__all__})
 
 
+class FormerModule(UpstreamModule):
+    """A module at a path of an earlier version; the first use of each of its names warns."""
+
+    def __getattr__(self, name: str) -> Any:
+        value = super().__getattr__(name)
+        path = self.__name__.removeprefix(f"{_PACKAGE}.")
+        modules = dict.fromkeys(home.partition(":")[0] for home in FORMER_PATHS[path])
+        homes = " or ".join(f"{_PACKAGE}.{module}" for module in modules)
+        message = f"{self.__name__} is deprecated: import from {homes}"
+        warnings.warn(message, DeprecationWarning, stacklevel=2)
+        return value
+
+
 class _Home:
     """One module of an entry of UPSTREAM_PATHS, and the names that come from it."""
 
@@ -265,7 +281,8 @@ class _UpstreamFinder:
     """Finds and loads the paths of UPSTREAM_PATHS."""
 
     def __init__(self) -> None:
-        self._lines = {f"{_PACKAGE}.{path}": homes for path, homes in UPSTREAM_PATHS.items()}
+        lines = UPSTREAM_PATHS | FORMER_PATHS
+        self._lines = {f"{_PACKAGE}.{path}": homes for path, homes in lines.items()}
         self._packages = {
             name for name in self._lines if any(n.startswith(f"{name}.") for n in self._lines)
         }
@@ -279,7 +296,8 @@ class _UpstreamFinder:
         return ModuleSpec(fullname, self, is_package=is_package)  # type: ignore[arg-type]
 
     def create_module(self, spec: ModuleSpec) -> types.ModuleType:
-        return UpstreamModule(spec.name, self._lines[spec.name])
+        is_former = spec.name.removeprefix(f"{_PACKAGE}.") in FORMER_PATHS
+        return (FormerModule if is_former else UpstreamModule)(spec.name, self._lines[spec.name])
 
     def exec_module(self, module: types.ModuleType) -> None:
         """Import modules that register something; other names are looked up when they are used."""

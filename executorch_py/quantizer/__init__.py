@@ -133,3 +133,10 @@ def _xnnpack_quantizer(config: QuantizationConfig, is_wanted: NodeFilter) -> Qua
 
 
 set_quantizer(_xnnpack_quantizer)
+
+# Functions whose names are former paths of modules, too. Python sets an attribute of the package
+# when such a path is first imported, and never again: here, so that the name stays the function.
+for _name in ("compare", "report"):
+    _function = globals()[_name]
+    importlib.import_module(f"{__name__}.{_name}")
+    globals()[_name] = _function

@@ -4,6 +4,6 @@ Specs become requests (lifetime.py), strategies place requests (greedy.py, best_
 planning.py chooses the best placement, and two verifiers prove it.
 """
 
-from executorch_py.exir.ir.memory_ops import alloc, concat, free, patch, view
+from executorch_py.exir.ir.memory_ops import AllocSpec, alloc, concat, free, patch, view
 
-__all__ = ["alloc", "concat", "free", "patch", "view"]
+__all__ = ["AllocSpec", "alloc", "concat", "free", "patch", "view"]

@@ -19,6 +19,7 @@ from support.tree import (
     c_calls,
     c_files,
     c_functions,
+    c_macros,
     circles,
     computed_imports,
     imports,
@@ -57,8 +58,15 @@ MIRRORS = {
     "testing",
     "toolchain",
 }
-# File names that every folder may have.
-COMMON_NAMES = {"README.md", "CMakeLists.txt"}
+LONGEST_MACRO = 12
+# Longer macros, each with its reason. Lists (X-macros named …_LIST) have one line an entry.
+LONG_MACROS = {
+    "FOR_ROWS": "calls a body with constants, so that each number of rows has code of its own",
+    "PASS": "a function for each radix, whose helpers have the radix in their names",
+    "ET_OP_LIBRARY": "one initialiser of a structure",
+}
+# Suffixes of the files of one family: `<name>_<isa>.c` beside `<name>.h`.
+VARIANTS = re.compile(r"_(scalar|avx2|avx512|neon)$")
 
 
 def room_of(name: str, rooms: dict[str, set[str]], separator: str) -> str | None:
@@ -121,6 +129,10 @@ def test_every_arrow_of_c_is_used() -> None:
     }
     used |= {(c_room(path), c_room(target)) for path in c_calls() for target in c_calls()[path]}
     assert not unused(C_ARROWS, used)
+
+
+def test_the_table_of_c_rooms_has_no_circle() -> None:
+    assert circles(C_ARROWS) == []
 
 
 def test_no_c_files_call_each_other_in_a_circle() -> None:
@@ -285,9 +297,23 @@ def test_files_hold_one_subject() -> None:
     assert not wrong, wrong
 
 
-def test_no_file_name_stands_twice_in_csrc() -> None:
-    names = Counter(PurePosixPath(path).name for path in tracked() if path.startswith("csrc/"))
-    twins = [name for name, n in names.items() if n > 1 and name not in COMMON_NAMES]
+def test_macros_have_few_lines() -> None:
+    wrong = [
+        f"{m.path}: {m.name} has {m.lines} lines"
+        for path in c_files()
+        for m in c_macros(path)
+        if m.lines > LONGEST_MACRO and m.name not in LONG_MACROS and not m.name.endswith("_LIST")
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_no_base_name_stands_in_two_folders_of_csrc() -> None:
+    """`<name>.h`, `.c`, `.body.h`, `.inc.h` and `_<isa>.c` of one folder are one family."""
+    folders = defaultdict(set)
+    for path in c_files("csrc/"):
+        stem = VARIANTS.sub("", PurePosixPath(path).name.partition(".")[0])
+        folders[stem].add(str(PurePosixPath(path).parent))
+    twins = {stem: sorted(homes) for stem, homes in folders.items() if len(homes) > 1}
     assert not twins, twins
 
 

@@ -32,38 +32,51 @@ def _xnn(*rooms: str) -> set[str]:
 
 C_ARROWS: dict[str, set[str]] = {
     "runtime": set(),
-    # Tables, the header for users' operators and what every kernel file includes.
-    "kernels": {"runtime"} | _kernels("lib"),
-    "kernels/example": {"runtime", "kernels"},
+    # Predicates of contracts and sets of element types, which every kernel file may include.
+    "kernels/contract.h": {"runtime"},
+    "kernels/dtype_sets.h": set(),
     # Templates of loops, and micro-kernels per instruction set.
-    "kernels/loops": {"runtime", "kernels"},
-    "kernels/micro": {"kernels"},
+    "kernels/loops": {"runtime"} | _kernels("contract.h", "dtype_sets.h"),
+    "kernels/micro": _kernels("contract.h"),
     "kernels/micro/math": {"runtime"},
-    "kernels/micro/attention": {"runtime", "kernels"} | _kernels("loops", "micro", "micro/math"),
-    "kernels/micro/conv": {"kernels"} | _kernels("micro"),
-    "kernels/micro/convert": {"runtime", "kernels"} | _kernels("loops", "micro", "micro/eltwise"),
-    "kernels/micro/eltwise": _kernels("loops", "micro") | _micro("convert", "math", "rows"),
-    "kernels/micro/fft": {"runtime", "kernels"} | _kernels("micro"),
-    "kernels/micro/gemm": {"runtime", "kernels"} | _kernels("micro", "micro/convert"),
-    "kernels/micro/linalg": {"kernels"} | _kernels("loops", "micro", "micro/math"),
-    "kernels/micro/pool": {"runtime", "kernels"} | _kernels("micro"),
-    "kernels/micro/qgemm": {"runtime", "kernels"} | _kernels("micro"),
-    "kernels/micro/quantized": {"runtime", "kernels"} | _kernels("micro"),
-    "kernels/micro/random": {"kernels"} | _kernels("loops", "micro", "micro/math"),
-    "kernels/micro/rows": {"runtime", "kernels", *_kernels("loops", "micro")}
-    | _micro("eltwise", "math"),
-    "kernels/micro/sample": {"kernels"} | _kernels("loops", "micro", "micro/math"),
-    "kernels/lib": {"runtime", "kernels", *_kernels("loops", "micro")}
+    "kernels/micro/attention": {"runtime"}
+    | _kernels("contract.h", "dtype_sets.h", "loops", "micro", "micro/math"),
+    "kernels/micro/conv": _kernels("contract.h", "micro"),
+    "kernels/micro/convert": {"runtime"} | _kernels("contract.h", "dtype_sets.h", "loops", "micro"),
+    "kernels/micro/eltwise": _kernels("loops", "micro") | _micro("math", "rows"),
+    "kernels/micro/fft": {"runtime"} | _kernels("contract.h", "dtype_sets.h", "micro"),
+    "kernels/micro/gemm": {"runtime"}
+    | _kernels("contract.h", "dtype_sets.h", "micro", "micro/convert"),
+    "kernels/micro/linalg": _kernels("contract.h", "loops", "micro", "micro/math"),
+    "kernels/micro/pool": {"runtime"} | _kernels("contract.h", "dtype_sets.h", "micro"),
+    "kernels/micro/qgemm": {"runtime"} | _kernels("contract.h", "micro"),
+    "kernels/micro/quantized": {"runtime"} | _kernels("contract.h", "dtype_sets.h", "micro"),
+    "kernels/micro/random": _kernels("contract.h", "loops", "micro", "micro/math"),
+    "kernels/micro/rows": {"runtime"}
+    | _kernels("contract.h", "dtype_sets.h", "loops", "micro", "micro/math"),
+    "kernels/micro/sample": _kernels("contract.h", "loops", "micro", "micro/math"),
+    "kernels/lib": {"runtime"}
+    | _kernels("dtype_sets.h", "loops", "micro")
     | _micro("attention", "convert", "eltwise", "fft", "gemm", "math", "qgemm", "random", "rows"),
-    "kernels/op": {"runtime", "kernels", *_kernels("lib", "loops", "micro")}
-    | _micro("eltwise", "gemm", "linalg", "math", "random", "rows", "sample"),
-    "kernels/op/attention": {"runtime", "kernels"} | _kernels("lib") | _micro("eltwise", "gemm"),
-    "kernels/op/conv": {"runtime", "kernels", *_kernels("lib", "micro")}
+    # What operators include: kernel.h, the prototypes of all, the header for users' operators.
+    "kernels": {"runtime"} | _kernels("dtype_sets.h", "lib"),
+    "kernels/example": {"runtime", "kernels"},
+    "kernels/op": {"runtime", "kernels"}
+    | _kernels("lib", "loops", "micro")
+    | _micro("convert", "eltwise", "gemm", "linalg", "math", "random", "rows", "sample"),
+    "kernels/op/attention": {"runtime", "kernels", "kernels/lib"}
+    | _micro("convert", "eltwise", "gemm"),
+    "kernels/op/conv": {"runtime", "kernels"}
+    | _kernels("lib", "micro")
     | _micro("conv", "convert", "gemm"),
-    "kernels/op/pool": {"runtime", "kernels"} | _kernels("lib", "micro/pool"),
-    "kernels/op/quantized": {"runtime", "kernels", *_kernels("lib")}
-    | _micro("eltwise", "qgemm", "quantized"),
-    "backends": {"runtime"},
+    "kernels/op/pool": {"runtime", "kernels"}
+    | _kernels("dtype_sets.h", "lib")
+    | _micro("convert", "pool"),
+    "kernels/op/quantized": {"runtime", "kernels", "kernels/lib"}
+    | _micro("convert", "eltwise", "qgemm", "quantized"),
+    # The table of all operators.
+    "kernels/op_registry.c": {"runtime", "kernels"}
+    | _kernels("dtype_sets.h", "lib", "op", "op/attention", "op/conv", "op/pool", "op/quantized"),
     "backends/reference": {"runtime"},
     # Files that all rooms of the delegate share.
     f"{_XNN}/et_xnnpack.h": {"runtime"},
@@ -71,19 +84,18 @@ C_ARROWS: dict[str, set[str]] = {
     f"{_XNN}/alloc_region.c": {"runtime"} | _xnn("alloc_region.h"),
     f"{_XNN}/xnn_status.h": {"runtime"},
     f"{_XNN}/xnn_status.c": {"runtime"} | _xnn("xnn_status.h"),
-    f"{_XNN}/instance.c": {"runtime", _XNN, *_xnn("alloc_region.c", "alloc_region.h")}
-    | _xnn("xnn_status.c", "xnn_status.h"),
     f"{_XNN}/payload": {"runtime"},
     f"{_XNN}/tuned": {"runtime"} | _micro("qgemm"),
     f"{_XNN}/subgraph": {"runtime", *_xnn("payload", "tuned", "xnn_status.c", "xnn_status.h")},
-    f"{_XNN}/weights": {"runtime", *_xnn("alloc_region.c", "alloc_region.h")}
-    | _xnn("et_xnnpack.h", "instance.c"),
+    f"{_XNN}/weights": {"runtime"} | _xnn("alloc_region.c", "alloc_region.h", "et_xnnpack.h"),
     _XNN: {"runtime", *_xnn("subgraph", "tuned", "weights", "et_xnnpack.h")}
     | _xnn("alloc_region.c", "alloc_region.h", "xnn_status.c", "xnn_status.h"),
+    # The table of delegates.
+    "backends": {"runtime", "backends/reference", _XNN},
     "cmake": set(),
-    "tools": {"runtime"} | _kernels("micro"),
-    "bindings": {"runtime", "kernels", "tools", _XNN}
-    | _xnn("et_xnnpack.h", "instance.c", "weights"),
+    "tools": {"runtime", "backends"} | _kernels("micro", "op_registry.c"),
+    "bindings": {"runtime", "kernels", "kernels/op_registry.c", "backends", "tools", _XNN}
+    | _xnn("et_xnnpack.h", "weights"),
 }
 
 # ---- Python: modules and packages. Imports within a room are allowed.

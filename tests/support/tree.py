@@ -72,17 +72,24 @@ def includes(path: str) -> list[str]:
 
 
 def c_functions(path: str) -> Iterator[Function]:
-    """Functions of a C file, from a line that ends with `) {` to the next `}` in column 0."""
+    """Functions of a C file, from a line that ends with `) {` to the next `}` in column 0.
+
+    A function whose head is one macro (`COMPLEX_LOOP(mul) {`) has the macro's name.
+    """
+    yield from (found for found, _ in _c_functions_and_heads(path))
+
+
+def _c_functions_and_heads(path: str) -> Iterator[tuple[Function, str]]:
     lines = text(path).splitlines()
-    begin, name = None, ""
+    begin, name, head = None, "", ""
     for i, line in enumerate(lines):
         if begin is None and line.endswith("{") and ")" in line:
             head, first = _head_of(lines, i)
-            found = re.match(r"[A-Za-z_][\w \t*]*?\b(\w+)\(", head)
-            if found and not head.startswith(("typedef", "struct", "union", "enum")):
+            found = re.match(r"(?:[A-Za-z_][\w \t*]*?\b)?(\w+)\(", head)
+            if found and found.group(1) != "__attribute__" and not head.startswith("typedef"):
                 begin, name = first, found.group(1)
         elif begin is not None and line.startswith("}"):
-            yield Function(path, name, i - begin + 1)
+            yield Function(path, name, i - begin + 1), head
             begin = None
 
 
@@ -92,6 +99,18 @@ def _head_of(lines: list[str], end: int) -> tuple[str, int]:
     while first > 0 and lines[first].startswith((" ", "\t")):
         first -= 1
     return " ".join(lines[first : end + 1]), first
+
+
+def c_macros(path: str) -> Iterator[Function]:
+    """Macros of a C file that have bodies of several lines."""
+    lines = text(path).splitlines()
+    for i, line in enumerate(lines):
+        found = re.match(r"\s*#\s*define (\w+)", line)
+        end = i
+        while found and lines[end].endswith("\\"):
+            end += 1
+        if found and end > i:
+            yield Function(path, found.group(1), end - i + 1)
 
 
 def python_functions(path: str) -> Iterator[Function]:
@@ -257,32 +276,53 @@ def computed_imports() -> set[str]:
 # ---- calls between C files
 
 
+# Prefixes of names that C files share.
+_SHARED = r"\b(?:et|eti|py|op|prepare)_\w+"
+
+
 @cache
 def c_definitions() -> dict[str, str]:
-    """Name of each function that C files share -> the file that defines it."""
+    """Name of each function and each table of data that C files share -> its file."""
     found: dict[str, str] = {}
     for path in c_files("csrc/"):
         if path.endswith(".c"):
-            for function in c_functions(path):
-                if function.name.startswith(("et_", "eti_", "py_", "op_", "prepare_")):
+            for function, head in _c_functions_and_heads(path):
+                if re.fullmatch(_SHARED, function.name) and not head.startswith("static"):
                     found.setdefault(function.name, path)
+            for name in _c_tables(path):
+                found.setdefault(name, path)
     return found
+
+
+def _c_tables(path: str) -> list[str]:
+    """Data of a C file that others may read; some templates take its name as a macro."""
+    named = re.findall(rf"^const \w+ ({_SHARED})(?:\[[^\n]*\])* =", text(path), flags=re.M)
+    return named + re.findall(rf"^#define \w+_TABLE ({_SHARED})$", text(path), flags=re.M)
 
 
 @cache
 def c_calls() -> dict[str, set[str]]:
-    """C file -> the other C files whose functions it names."""
+    """C file or header -> the C files whose functions and tables its code names."""
     where = c_definitions()
     found: dict[str, set[str]] = defaultdict(set)
     for path in c_files("csrc/"):
-        if not path.endswith(".c"):
-            continue
-        code = re.sub(r"//[^\n]*", "", text(path))
-        for name in set(re.findall(r"\b(?:et|eti|py)_\w+", code)):
+        for name in set(re.findall(_SHARED, _c_code(path))):
             target = where.get(name)
             if target is not None and target != path:
                 found[path].add(target)
     return dict(found)
+
+
+def _c_code(path: str) -> str:
+    """Code of a C file without comments, with the lists that it includes.
+
+    Of a header the bodies of functions and macros: declarations in column 0 call nothing.
+    """
+    code = re.sub(r"//[^\n]*", "", text(path))
+    if path.endswith(".c"):
+        lists = [f"csrc/{name}" for name in includes(path) if name.endswith(".inc.h")]
+        return "\n".join([code, *(text(name) for name in lists)])
+    return "\n".join(line for line in code.splitlines() if line.startswith((" ", "#define")))
 
 
 def circles(graph: dict[str, set[str]]) -> list[list[str]]:

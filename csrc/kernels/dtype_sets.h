@@ -3,16 +3,29 @@
 #ifndef ET_DTYPE_SETS_H
 #define ET_DTYPE_SETS_H
 
-// Numbers of et_dtype, repeated as literals for the preprocessor; kernels/lib/args.c checks them
-// with static_assert.
-#define ET_TYPES_INT 0x1Fu                      // u8 i8 i16 i32 i64
-#define ET_TYPES_HALF ((1u << 5) | (1u << 15))  // f16 bf16
+// One type each. Numbers of et_dtype, repeated as literals for the preprocessor;
+// kernels/lib/args.c checks them with static_assert.
+#define ET_TYPES_U8 (1u << 0)
+#define ET_TYPES_I8 (1u << 1)
+#define ET_TYPES_I16 (1u << 2)
+#define ET_TYPES_I32 (1u << 3)
+#define ET_TYPES_I64 (1u << 4)
+#define ET_TYPES_F16 (1u << 5)
 #define ET_TYPES_F32 (1u << 6)
 #define ET_TYPES_F64 (1u << 7)
+#define ET_TYPES_C64 (1u << 9)
+#define ET_TYPES_C128 (1u << 10)
 #define ET_TYPES_BOOL (1u << 11)
-#define ET_TYPES_COMPLEX ((1u << 9) | (1u << 10))                 // c64 c128
-#define ET_TYPES_UNSIGNED ((1u << 27) | (1u << 28) | (1u << 29))  // u16 u32 u64
-#define ET_TYPES_INDEX ((1u << 3) | (1u << 4))                    // i32 i64
+#define ET_TYPES_BF16 (1u << 15)
+#define ET_TYPES_U16 (1u << 27)
+#define ET_TYPES_U32 (1u << 28)
+#define ET_TYPES_U64 (1u << 29)
+
+#define ET_TYPES_INDEX (ET_TYPES_I32 | ET_TYPES_I64)
+#define ET_TYPES_INT (ET_TYPES_U8 | ET_TYPES_I8 | ET_TYPES_I16 | ET_TYPES_INDEX)
+#define ET_TYPES_UNSIGNED (ET_TYPES_U16 | ET_TYPES_U32 | ET_TYPES_U64)
+#define ET_TYPES_HALF (ET_TYPES_F16 | ET_TYPES_BF16)
+#define ET_TYPES_COMPLEX (ET_TYPES_C64 | ET_TYPES_C128)
 #define ET_TYPES_FLOAT (ET_TYPES_F32 | ET_TYPES_F64)
 #define ET_TYPES_FLOAT_HALF (ET_TYPES_FLOAT | ET_TYPES_HALF)
 #define ET_TYPES_REAL (ET_TYPES_INT | ET_TYPES_FLOAT)

@@ -5,18 +5,24 @@
 
 #include "kernels/dtype_sets.h"
 
-_Static_assert(ET_TYPES_INT == (ET_DTYPE_BIT(ET_U8) | ET_DTYPE_BIT(ET_I8) | ET_DTYPE_BIT(ET_I16) |
-                                ET_DTYPE_BIT(ET_I32) | ET_DTYPE_BIT(ET_I64)),
-               "integer types");
-_Static_assert(ET_TYPES_HALF == (ET_DTYPE_BIT(ET_F16) | ET_DTYPE_BIT(ET_BF16)), "half types");
-_Static_assert(ET_TYPES_F32 == ET_DTYPE_BIT(ET_F32), "f32");
-_Static_assert(ET_TYPES_F64 == ET_DTYPE_BIT(ET_F64), "f64");
-_Static_assert(ET_TYPES_BOOL == ET_DTYPE_BIT(ET_B8), "bool");
-_Static_assert(ET_TYPES_COMPLEX == (ET_DTYPE_BIT(ET_C64) | ET_DTYPE_BIT(ET_C128)), "complex types");
-_Static_assert(ET_TYPES_UNSIGNED ==
-                   (ET_DTYPE_BIT(ET_U16) | ET_DTYPE_BIT(ET_U32) | ET_DTYPE_BIT(ET_U64)),
-               "unsigned types");
-_Static_assert(ET_TYPES_INDEX == (ET_DTYPE_BIT(ET_I32) | ET_DTYPE_BIT(ET_I64)), "index types");
+#define CHECK_TYPE(name, type) \
+  _Static_assert(ET_TYPES_##name == ET_DTYPE_BIT(type), #name ": the bit of dtype_sets.h")
+CHECK_TYPE(U8, ET_U8);
+CHECK_TYPE(I8, ET_I8);
+CHECK_TYPE(I16, ET_I16);
+CHECK_TYPE(I32, ET_I32);
+CHECK_TYPE(I64, ET_I64);
+CHECK_TYPE(F16, ET_F16);
+CHECK_TYPE(F32, ET_F32);
+CHECK_TYPE(F64, ET_F64);
+CHECK_TYPE(C64, ET_C64);
+CHECK_TYPE(C128, ET_C128);
+CHECK_TYPE(BOOL, ET_B8);
+CHECK_TYPE(BF16, ET_BF16);
+CHECK_TYPE(U16, ET_U16);
+CHECK_TYPE(U32, ET_U32);
+CHECK_TYPE(U64, ET_U64);
+#undef CHECK_TYPE
 _Static_assert(ET_TYPES_ALL == (1u << ET_DTYPE_COUNT) - 1u, "all types");
 
 static const char *tag_name(const et_value *v) {

@@ -5,7 +5,7 @@
 //   LOOP_IS_BOOL, LOOP_IS_FLOAT 1 or 0, for #if and for constant conditions
 //   LOOP_IS_NEGATIVE(x)         x < 0, without a warning where that cannot be
 // The halves are absent: they are computed in f32.
-#if (LOOP_TYPES) & (1u << 0)
+#if (LOOP_TYPES) & ET_TYPES_U8
 #define CTYPE uint8_t
 #define UTYPE uint32_t
 #define SUFFIX u8
@@ -16,7 +16,7 @@
 #include LOOP_BODY
 #include "kernels/loops/undef_dtype.h"
 #endif
-#if (LOOP_TYPES) & (1u << 1)
+#if (LOOP_TYPES) & ET_TYPES_I8
 #define CTYPE int8_t
 #define UTYPE uint32_t
 #define SUFFIX i8
@@ -27,7 +27,7 @@
 #include LOOP_BODY
 #include "kernels/loops/undef_dtype.h"
 #endif
-#if (LOOP_TYPES) & (1u << 2)
+#if (LOOP_TYPES) & ET_TYPES_I16
 #define CTYPE int16_t
 #define UTYPE uint32_t
 #define SUFFIX i16
@@ -38,7 +38,7 @@
 #include LOOP_BODY
 #include "kernels/loops/undef_dtype.h"
 #endif
-#if (LOOP_TYPES) & (1u << 3)
+#if (LOOP_TYPES) & ET_TYPES_I32
 #define CTYPE int32_t
 #define UTYPE uint32_t
 #define SUFFIX i32
@@ -49,7 +49,7 @@
 #include LOOP_BODY
 #include "kernels/loops/undef_dtype.h"
 #endif
-#if (LOOP_TYPES) & (1u << 4)
+#if (LOOP_TYPES) & ET_TYPES_I64
 #define CTYPE int64_t
 #define UTYPE uint64_t
 #define SUFFIX i64
@@ -60,7 +60,7 @@
 #include LOOP_BODY
 #include "kernels/loops/undef_dtype.h"
 #endif
-#if (LOOP_TYPES) & (1u << 6)
+#if (LOOP_TYPES) & ET_TYPES_F32
 #define CTYPE float
 #define UTYPE float
 #define SUFFIX f32
@@ -71,7 +71,7 @@
 #include LOOP_BODY
 #include "kernels/loops/undef_dtype.h"
 #endif
-#if (LOOP_TYPES) & (1u << 7)
+#if (LOOP_TYPES) & ET_TYPES_F64
 #define CTYPE double
 #define UTYPE double
 #define SUFFIX f64
@@ -82,7 +82,7 @@
 #include LOOP_BODY
 #include "kernels/loops/undef_dtype.h"
 #endif
-#if (LOOP_TYPES) & (1u << 11)
+#if (LOOP_TYPES) & ET_TYPES_BOOL
 #define CTYPE uint8_t
 #define UTYPE uint32_t
 #define SUFFIX b8

@@ -33,7 +33,7 @@ enum {
   ETI_TYPE_c64 = ET_C64,
   ETI_TYPE_c128 = ET_C128,
 };
-#define ETI_CONVERSION_TYPES (ET_BUILD_TYPES | ET_TYPES_BOOL | ET_TYPES_FLOAT | 1u << 4)
+#define ETI_CONVERSION_TYPES (ET_BUILD_TYPES | ET_TYPES_BOOL | ET_TYPES_FLOAT | ET_TYPES_I64)
 #define ETI_CONVERSION_BUILT(from, to, function)                                               \
   ((ETI_CONVERSION_TYPES >> ETI_TYPE_##from & ETI_CONVERSION_TYPES >> ETI_TYPE_##to & 1u) != 0 \
        ? (function)                                                                            \

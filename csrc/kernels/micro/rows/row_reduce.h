@@ -20,11 +20,11 @@
   X(sum_f64, ET_TYPES_ALL) X(prod_f64, ET_TYPES_ALL) X(square_f64, ET_TYPES_F64) \
   X(max_f64, ET_TYPES_F64) X(min_f64, ET_TYPES_F64) \
   X(sum_i64, ETI_ROW_REDUCE_INT) X(prod_i64, ETI_ROW_REDUCE_INT) \
-  X(max_u8, 1u << 0) X(max_i8, 1u << 1) X(max_i16, 1u << 2) X(max_i32, 1u << 3) \
+  X(max_u8, ET_TYPES_U8) X(max_i8, ET_TYPES_I8) X(max_i16, ET_TYPES_I16) X(max_i32, ET_TYPES_I32) \
   X(max_i64, ETI_ROW_REDUCE_INT) \
-  X(min_u8, 1u << 0) X(min_i8, 1u << 1) X(min_i16, 1u << 2) X(min_i32, 1u << 3) \
+  X(min_u8, ET_TYPES_U8) X(min_i8, ET_TYPES_I8) X(min_i16, ET_TYPES_I16) X(min_i32, ET_TYPES_I32) \
   X(min_i64, ETI_ROW_REDUCE_INT) X(any_b8, ET_TYPES_ALL)
-#define ETI_ROW_REDUCE_INT (1u << 4)  // a build that has any integers, or booleans as operands, has i64
+#define ETI_ROW_REDUCE_INT ET_TYPES_I64  // a build that has any integers, or booleans as operands, has i64
 // clang-format on
 
 // Reduces n ≥ 1 elements into each of w accumulators. rows: acc[j] ∘= x[j·step] ∘ … ∘ x[j·step +

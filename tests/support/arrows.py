@@ -58,7 +58,7 @@ C_ARROWS: dict[str, set[str]] = {
     "kernels/lib": {"runtime"}
     | _kernels("dtype_sets.h", "loops", "micro")
     | _micro("attention", "convert", "eltwise", "fft", "gemm", "math", "qgemm", "random", "rows"),
-    # What operators include: kernel.h, the prototypes of all, the header for users' operators.
+    # Headers of operators: kernel.h, the prototypes of all, the header for users' operators.
     "kernels": {"runtime"} | _kernels("dtype_sets.h", "lib"),
     "kernels/example": {"runtime", "kernels"},
     "kernels/op": {"runtime", "kernels"}

@@ -102,7 +102,8 @@ class BuildWithSources(build_py):
 
     def _sources(self) -> list[tuple[Path, Path]]:
         package = Path(self.build_lib) / "executorch_py" / "csrc"
-        relative = [p.relative_to(ROOT / "csrc") for p in sorted((ROOT / "csrc").rglob("*.[ch]"))]
+        files = [*(ROOT / "csrc").rglob("*.[ch]"), ROOT / "csrc/kernels/micro/isa_flags.txt"]
+        relative = [p.relative_to(ROOT / "csrc") for p in sorted(files)]
         kept = [
             path
             for path in relative

@@ -39,6 +39,7 @@ def test_an_installed_package_has_the_sources_that_users_build(tmp_path: Path) -
     for name in (
         "runtime/et.h",
         "kernels/ops.inc.h",
+        "kernels/micro/isa_flags.txt",
         "backends/backend_registry.c",
         "tools/et_run.c",
     ):

@@ -78,12 +78,15 @@ function(et_check_xnnpack include archives)
       "of its functions.\n  ${errors}\nET_XNNPACK=OFF builds without it.")
   endif()
   # Tuned kernels include XNNPACK's internal headers, of the release that get_xnnpack.py builds.
-  if(ET_IS_X86)
+  if(ET_MACHINE STREQUAL x86_64)
+    set(flags ${ET_ISA_ROWS})
+    list(FILTER flags INCLUDE REGEX "^avx2 ")
+    string(REGEX MATCHALL "-m[^ ]+" flags "${flags}")
     file(GLOB_RECURSE kernels CONFIGURE_DEPENDS ${csrc}/backends/xnnpack/tuned/*.c)
     list(FILTER kernels EXCLUDE REGEX "/tuned_absent\\.c$")
     try_compile(ET_XNNPACK_TAKES_TUNED_${id} ${CMAKE_BINARY_DIR}/check_xnnpack_kernels
       SOURCES ${csrc}/cmake/check_xnnpack.c ${csrc}/backends/xnnpack/pthreadpool_shim.c ${kernels}
-      COMPILE_DEFINITIONS -mavx2 -mfma
+      COMPILE_DEFINITIONS ${flags}
       CMAKE_FLAGS "-DINCLUDE_DIRECTORIES=${include};${csrc}"
       LINK_LIBRARIES ${archives} ${archives} Threads::Threads m ${ET_XNNPACK_LINK_FLAGS})
     if(NOT ET_XNNPACK_TAKES_TUNED_${id})

@@ -16,6 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 from executorch_py.toolchain import custom_sources, selection
@@ -25,24 +26,6 @@ from executorch_py.toolchain.elf import Graph, Node, add_object
 from executorch_py.toolchain.sources import source_dir
 
 _SECTIONS = ("-ffunction-sections", "-fdata-sections", "-fno-asynchronous-unwind-tables")
-# Machine and compiler flags of sources for one instruction set, by the end of their names.
-_ISA = {
-    "_avx2.c": ("x86_64", ("-mavx2", "-mfma", "-mf16c")),
-    "_avx512.c": (
-        "x86_64",
-        (
-            "-mavx512f",
-            "-mavx512bw",
-            "-mavx512dq",
-            "-mavx512vl",
-            "-mavx2",
-            "-mfma",
-            "-mf16c",
-            "-mprefer-vector-width=512",
-        ),
-    ),
-    "_neon.c": ("aarch64", ()),
-}
 TABLE, LOOPS = "ops_selected.c", "selected_loops.h"
 LIBRARY, COMMAND_SOURCE = "libet_selected.a", "tools/et_run.c"
 
@@ -74,10 +57,18 @@ class Toolchain:
 
     def isa_flags(self, name: str) -> tuple[str, ...] | None:
         """Extra compiler flags of a source; None if the source is for another machine."""
-        for ending, (machine, flags) in _ISA.items():
-            if name.endswith(ending):
+        for suffix, (machine, flags) in isa_table().items():
+            if name.endswith(f"_{suffix}.c"):
                 return flags if self.uses_simd and self.machine.startswith(machine) else None
         return ()
+
+
+@cache
+def isa_table() -> dict[str, tuple[str, tuple[str, ...]]]:
+    """Machine and compiler flags of sources for one instruction set, by the end of their names."""
+    lines = (source_dir() / "kernels" / "micro" / "isa_flags.txt").read_text().splitlines()
+    rows = [line.split() for line in lines if not line.startswith("#")]
+    return {suffix: (machine, tuple(flags)) for suffix, machine, *flags in rows}
 
 
 def make_toolchain(

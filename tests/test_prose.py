@@ -13,8 +13,16 @@ from support.tree import c_files, python_files, text
 
 # A sentence that begins with one of these words and is no question.
 NAMELESS = re.compile(r"(?:^|(?<=[.!?] )|(?<= — ))(?:What|Who|Where|Whose) [^?.]*(?:[.;:]|$)")
-# Wordings of messages that are no plain English, with their replacements.
-MESSAGES = {r", needed is\b": "expected X, got Y", r"needs? \d+ not\b": "expected X, got Y"}
+# Wordings of messages that should be "expected X, got Y".
+MESSAGES = (
+    r", needed is\b",
+    r"needs? \d+ not\b",
+    r'"[^"]* (?:is|are) out of range\b',
+    r'"[^"]*\bcannot share\b',
+    r'"[^"]*\bexclude each other\b',
+    r'"[^"]*\bneeds (?:at least|an? dimension)\b',
+    r'"argument (?:%zu|\d+): expected (?:a )?\w+"',
+)
 
 
 def test_no_sentence_begins_with_what_who_or_where() -> None:
@@ -37,10 +45,10 @@ def test_no_paragraph_of_a_docstring_is_cut_off_by_a_blank_line() -> None:
 
 def test_messages_say_what_was_expected() -> None:
     wrong = [
-        f"{path}:{number}: write {instead!r}: {line.strip()[:80]}"
+        f"{path}:{number}: write 'expected X, got Y': {line.strip()[:80]}"
         for path in [*c_files("csrc/"), *python_files("executorch_py/")]
         for number, line in enumerate(text(path).splitlines(), 1)
-        for pattern, instead in MESSAGES.items()
+        for pattern in MESSAGES
         if re.search(pattern, line)
     ]
     assert not wrong, "\n".join(wrong)

@@ -145,7 +145,7 @@ static void quantization_is_checked(void) {
   g.values[0].quantization = QUANT_TENSOR;
   g.values[0].scale = 1;
   g.values[0].zero_point = 128;
-  EXPECT_REFUSAL(&g, ET_INVALID_PROGRAM, "value 0: zero point 128 is out of range for qint8");
+  EXPECT_REFUSAL(&g, ET_INVALID_PROGRAM, "value 0: expected a zero point of qint8, got 128");
   g.values[0].scale = INFINITY;
   EXPECT_REFUSAL(&g, ET_INVALID_PROGRAM, "value 0: expected a normal, positive scale, got inf");
 }

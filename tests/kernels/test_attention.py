@@ -187,12 +187,12 @@ def test_every_instruction_set_gives_the_same_bits(dtype: torch.dtype) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"key": (1, 2, 5, 3)}, "query and key differ in the last dimension"),
-        ({"value": (1, 2, 4, 8)}, "differ in the last dimension but one"),
-        ({"key": (1, 3, 5, 8)}, "leading dimensions do not broadcast"),
-        ({"query": (8,)}, "needs at least 2 dimensions"),
-        ({"mask": (4, 5)}, r"attn_mask has shape \[4, 5\].*scores' \[1, 2, 3, 5\]"),
-        ({"mask": (5,)}, "does not broadcast"),
+        ({"key": (1, 2, 5, 3)}, "expected query and key with one last dimension"),
+        ({"value": (1, 2, 4, 8)}, "expected key and value with one last dimension but one"),
+        ({"key": (1, 3, 5, 8)}, "expected leading dimensions that broadcast"),
+        ({"query": (8,)}, "expected at least 2 dimensions each"),
+        ({"mask": (4, 5)}, r"attn_mask: expected .* scores' \[1, 2, 3, 5\], got \[4, 5\]"),
+        ({"mask": (5,)}, "that broadcasts"),
         ({"dropout": 0.5}, "scaled_dot_product_attention: dropout_p: expected 0, got 0.5"),
         ({"gqa": True, "key": (1, 3, 5, 8)}, "that key and value heads divide"),
     ],

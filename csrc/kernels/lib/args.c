@@ -25,7 +25,7 @@ CHECK_TYPE(U64, ET_U64);
 #undef CHECK_TYPE
 _Static_assert(ET_TYPES_ALL == (1u << ET_DTYPE_COUNT) - 1u, "all types");
 
-static const char *tag_name(const et_value *v) {
+const char *eti_kind_name(const et_value *v) {
   static const char *const names[] = {"None",    "Tensor",     "String",   "Double",
                                       "Int",     "Bool",       "BoolList", "DoubleList",
                                       "IntList", "TensorList", "(tag 10)", "OptionalTensorList"};
@@ -36,7 +36,7 @@ static const char *tag_name(const et_value *v) {
 static et_status wrong_kind(const et_kernel_ctx *ctx, size_t i, const et_value *v,
                             const char *needed) {
   return ET_FAIL(ctx->err, ET_INVALID_PROGRAM, "argument %zu: expected %s, got %s", i, needed,
-                 tag_name(v));
+                 eti_kind_name(v));
 }
 
 static bool is_none(const et_value *v) {
@@ -150,7 +150,7 @@ et_status eti_arg_ints(const et_kernel_ctx *ctx, et_value *const *args, size_t i
   for (size_t k = 0; k < v->n; k++) {
     const et_value *e = v->as.list[k];
     ET_CHECK(e != NULL && (e->tag == ET_INT || e->tag == ET_BOOL), ctx->err, ET_INVALID_PROGRAM,
-             "argument %zu: element %zu: expected Int, got %s", i, k, tag_name(e));
+             "argument %zu: element %zu: expected Int, got %s", i, k, eti_kind_name(e));
     out[k] = e->tag == ET_INT ? e->as.i : (int64_t)e->as.b;
   }
   *n = v->n;
@@ -198,7 +198,8 @@ et_status eti_arg_tensors(const et_kernel_ctx *ctx, et_value *const *args, size_
   for (size_t k = 0; k < v->n; k++) {
     const et_tensor *t = eti_list_tensor(v->as.list, k);
     ET_CHECK(t != NULL || optional, ctx->err, ET_INVALID_PROGRAM,
-             "argument %zu: element %zu: expected Tensor, got %s", i, k, tag_name(v->as.list[k]));
+             "argument %zu: element %zu: expected Tensor, got %s", i, k,
+             eti_kind_name(v->as.list[k]));
     ET_CHECK(t == NULL || t->data != NULL || t->numel == 0 || eti_is_preparing(ctx), ctx->err,
              ET_INVALID_STATE, "argument %zu: element %zu has no memory yet", i, k);
   }

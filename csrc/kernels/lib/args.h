@@ -16,6 +16,9 @@ typedef struct eti_scalar {
   double d;  // always set, rounded when the integer does not fit
 } eti_scalar;
 
+// Name of a value's kind, for messages: "Tensor".
+const char *eti_kind_name(const et_value *v);
+
 // Readers of argument i; the position is for the message. All fail with ET_INVALID_PROGRAM for a
 // value of another kind. A tensor with elements has memory (checked here), except in prepare.
 et_status eti_arg_tensor(const et_kernel_ctx *ctx, et_value *const *args, size_t i,

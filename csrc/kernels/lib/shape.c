@@ -57,7 +57,7 @@ et_status eti_broadcast(const et_kernel_ctx *ctx, const eti_shape *a, const eti_
 et_status eti_wrap_dim(const et_kernel_ctx *ctx, int64_t dim, size_t rank, size_t *out) {
   const int64_t n = rank == 0 ? 1 : (int64_t)rank;
   ET_CHECK(dim >= -n && dim < n, ctx->err, ET_INVALID_ARGUMENT,
-           "dimension %lld is out of range for a tensor of rank %zu", (long long)dim, rank);
+           "expected a dimension of a tensor of rank %zu, got %lld", rank, (long long)dim);
   *out = (size_t)(dim < 0 ? dim + n : dim);
   return ET_OK;
 }

@@ -48,7 +48,8 @@ static et_status read_axes(const et_kernel_ctx *ctx, et_value *const *args, fft 
   for (size_t i = 0; i < f->n_axes; i++) {
     ET_TRY(eti_wrap_dim(ctx, dims[i], f->in->rank, &f->axes[i]));
     ET_CHECK(f->in->rank > 0 && (seen >> f->axes[i] & 1u) == 0, ctx->err, ET_INVALID_ARGUMENT,
-             "fft: dimension %lld is out of range, or given twice", (long long)dims[i]);
+             "fft: expected distinct dimensions, of rank 1 or more, got dimension %lld at rank %d",
+             (long long)dims[i], (int)f->in->rank);
     seen |= 1u << f->axes[i];
     f->lengths[i] = (size_t)f->in->sizes[f->axes[i]];
   }

@@ -15,12 +15,19 @@ typedef struct number {
   double d;     // always the value
 } number;
 
+static et_status expect_kind(const et_kernel_ctx *ctx, et_value *const *args, size_t i, et_tag tag,
+                             const char *name) {
+  ET_CHECK(args[i]->tag == tag, ctx->err, ET_INVALID_TYPE, "argument %zu: expected %s, got %s", i,
+           name, eti_kind_name(args[i]));
+  return ET_OK;
+}
+
 static et_status read_number(const et_kernel_ctx *ctx, et_value *const *args, size_t i,
                              number *out) {
   const et_value *v = args[i];
   const uint8_t tag = v->tag;
   ET_CHECK(tag == ET_INT || tag == ET_DOUBLE || tag == ET_BOOL, ctx->err, ET_INVALID_TYPE,
-           "argument %zu: expected a number", i);
+           "argument %zu: expected a number, got %s", i, eti_kind_name(v));
   out->tag = tag;
   out->i = tag == ET_INT ? v->as.i : tag == ET_BOOL ? (int64_t)v->as.b : 0;
   out->d = tag == ET_DOUBLE ? v->as.d : (double)out->i;
@@ -28,7 +35,7 @@ static et_status read_number(const et_kernel_ctx *ctx, et_value *const *args, si
 }
 
 static et_status read_int(const et_kernel_ctx *ctx, et_value *const *args, size_t i, int64_t *out) {
-  ET_CHECK(args[i]->tag == ET_INT, ctx->err, ET_INVALID_TYPE, "argument %zu: expected Int", i);
+  ET_TRY(expect_kind(ctx, args, i, ET_INT, "Int"));
   *out = args[i]->as.i;
   return ET_OK;
 }
@@ -47,7 +54,7 @@ static et_status read_arithmetic(const et_kernel_ctx *ctx, et_value *const *args
 static et_status writable_slot(const et_kernel_ctx *ctx, const et_value *slot) {
   ET_CHECK(
       slot->tag == ET_NONE || slot->tag == ET_INT || slot->tag == ET_DOUBLE || slot->tag == ET_BOOL,
-      ctx->err, ET_INVALID_TYPE, "result: expected a value that is no tensor or list");
+      ctx->err, ET_INVALID_TYPE, "result: expected a number or None, got %s", eti_kind_name(slot));
   return ET_OK;
 }
 
@@ -245,7 +252,7 @@ static et_status write_whole(const et_kernel_ctx *ctx, et_value *slot, double va
 
 static et_status run_rounding(et_kernel_ctx *ctx, et_value *const *args,
                               double (*round_fn)(double)) {
-  ET_CHECK(args[0]->tag == ET_DOUBLE, ctx->err, ET_INVALID_TYPE, "argument 0: expected Double");
+  ET_TRY(expect_kind(ctx, args, 0, ET_DOUBLE, "Double"));
   return write_whole(ctx, args[1], round_fn(args[0]->as.d));
 }
 
@@ -279,12 +286,12 @@ et_status op_prim_sym_int(et_kernel_ctx *ctx, et_value *const *args) {
 }
 
 et_status op_prim_sym_not(et_kernel_ctx *ctx, et_value *const *args) {
-  ET_CHECK(args[0]->tag == ET_BOOL, ctx->err, ET_INVALID_TYPE, "argument 0: expected Bool");
+  ET_TRY(expect_kind(ctx, args, 0, ET_BOOL, "Bool"));
   return write_bool(ctx, args[1], !args[0]->as.b);
 }
 
 et_status op_prim_sym_ite(et_kernel_ctx *ctx, et_value *const *args) {
-  ET_CHECK(args[0]->tag == ET_BOOL, ctx->err, ET_INVALID_TYPE, "argument 0: expected Bool");
+  ET_TRY(expect_kind(ctx, args, 0, ET_BOOL, "Bool"));
   number chosen;
   ET_TRY(read_number(ctx, args, args[0]->as.b ? 1 : 2, &chosen));
   if (chosen.tag == ET_INT) return write_int(ctx, args[3], chosen.i);
@@ -297,14 +304,14 @@ et_status op_prim_sym_ite(et_kernel_ctx *ctx, et_value *const *args) {
 // Arguments (tensor, dimension).
 static et_status read_dim(const et_kernel_ctx *ctx, et_value *const *args, const et_tensor **t,
                           size_t *out) {
-  ET_CHECK(args[0]->tag == ET_TENSOR, ctx->err, ET_INVALID_TYPE, "argument 0: expected Tensor");
+  ET_TRY(expect_kind(ctx, args, 0, ET_TENSOR, "Tensor"));
   *t = args[0]->as.tensor;
   const int64_t rank = (*t)->rank;
   int64_t dim = 0;
   ET_TRY(read_int(ctx, args, 1, &dim));
   ET_CHECK(dim >= -rank && dim < rank, ctx->err, ET_INVALID_ARGUMENT,
-           "dimension %lld is out of range for a tensor of rank %lld", (long long)dim,
-           (long long)rank);
+           "expected a dimension of a tensor of rank %lld, got %lld", (long long)rank,
+           (long long)dim);
   *out = (size_t)(dim < 0 ? dim + rank : dim);
   return ET_OK;
 }
@@ -325,12 +332,12 @@ et_status op_sym_stride_int(et_kernel_ctx *ctx, et_value *const *args) {
 
 // Storage offset is 0: tensors of a program begin at their memory's first element.
 et_status op_sym_storage_offset(et_kernel_ctx *ctx, et_value *const *args) {
-  ET_CHECK(args[0]->tag == ET_TENSOR, ctx->err, ET_INVALID_TYPE, "argument 0: expected Tensor");
+  ET_TRY(expect_kind(ctx, args, 0, ET_TENSOR, "Tensor"));
   return write_int(ctx, args[1], 0);
 }
 
 et_status op_sym_numel(et_kernel_ctx *ctx, et_value *const *args) {
-  ET_CHECK(args[0]->tag == ET_TENSOR, ctx->err, ET_INVALID_TYPE, "argument 0: expected Tensor");
+  ET_TRY(expect_kind(ctx, args, 0, ET_TENSOR, "Tensor"));
   return write_int(ctx, args[1], (int64_t)args[0]->as.tensor->numel);
 }
 
@@ -357,7 +364,7 @@ et_status op_local_scalar_dense(et_kernel_ctx *ctx, et_value *const *args) {
 et_status op_prim_et_view(et_kernel_ctx *ctx, et_value *const *args) {
   et_tensor *self;
   ET_TRY(eti_arg_tensor(ctx, args, 0, &self));
-  ET_CHECK(args[2]->tag == ET_TENSOR, ctx->err, ET_INVALID_TYPE, "argument 2: expected Tensor");
+  ET_TRY(expect_kind(ctx, args, 2, ET_TENSOR, "Tensor"));
   et_tensor *out = args[2]->as.tensor;
   ET_TRY(eti_check_same_dtype(ctx, self, out, "view"));
   eti_shape shape = {0};
@@ -385,7 +392,7 @@ et_status op_prim_et_copy_index(et_kernel_ctx *ctx, et_value *const *args) {
   ET_CHECK(dst->rank == src->rank + 1, ctx->err, ET_INVALID_ARGUMENT,
            "rows of rank %d do not match a tensor of rank %d", (int)src->rank, (int)dst->rank);
   ET_CHECK(index >= 0 && index < INT32_MAX, ctx->err, ET_INVALID_ARGUMENT,
-           "row %lld is out of range", (long long)index);
+           "expected a row from 0 to %ld, got row %lld", (long)INT32_MAX - 1, (long long)index);
   ET_CHECK(eti_is_contiguous(dst) && eti_is_contiguous(src), ctx->err, ET_INVALID_ARGUMENT,
            "expected tensors in contiguous dim order");
   eti_shape shape = {.rank = dst->rank, .sizes = {(int32_t)index + 1}};

@@ -257,10 +257,10 @@ static et_status plan_narrow(const et_kernel_ctx *ctx, et_value *const *args, et
   ET_TRY(eti_arg_int(ctx, args, 3, &length));
   const int64_t n = self->sizes[dim];
   const int64_t first = start < 0 && start >= -n ? start + n : start;
-  ET_CHECK(first >= 0 && first <= n && length >= 0 && length <= n - first, ctx->err,
-           ET_INVALID_ARGUMENT,
-           "narrow: start %lld and length %lld are out of range for dimension %zu with size %lld",
-           (long long)start, (long long)length, dim, (long long)n);
+  ET_CHECK(
+      first >= 0 && first <= n && length >= 0 && length <= n - first, ctx->err, ET_INVALID_ARGUMENT,
+      "narrow: expected a range within dimension %zu of size %lld, got start %lld and length %lld",
+      dim, (long long)n, (long long)start, (long long)length);
   eti_window view = eti_window_of(self);
   const eti_slice slice = {.start = first, .length = length, .step = 1};
   eti_window_slice(&view, dim, &slice);

@@ -172,7 +172,7 @@ class MemoryPlanningAlgorithmSuite:
                 spec.mem_id = mem_id
             if winner is None or sum(result.bufsizes) < sum(winner.bufsizes):
                 winner, self.chosen = result, getattr(algo, "__name__", "algorithm")
-        assert winner is not None, "a suite needs at least one algorithm"
+        assert winner is not None, "expected a suite of algorithms, got none"
         for spec in members:
             if spec.storage_base is not None and spec not in winner.spec_dict:
                 continue

@@ -376,7 +376,7 @@ static et_status infer_cat(const task *t) {
   const int64_t given = (int32_t)t->node->p.axis;
   const int64_t axis = given < 0 ? given + out.rank : given;
   ET_CHECK(axis >= 0 && axis < out.rank, t->err, ET_INVALID_PROGRAM,
-           "axis %lld is out of range for %s", (long long)given, text_of(&out).text);
+           "expected an axis of shape %s, got %lld", text_of(&out).text, (long long)given);
   for (unsigned k = 1; k < t->node->n_inputs; k++) {
     const eti_xnn_shape *in = input_shape(t, k);
     bool fits = in->rank == out.rank;

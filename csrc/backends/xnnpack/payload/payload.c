@@ -220,8 +220,8 @@ static et_status read_per_channel(const eti_xnn_parts *parts, const uint8_t *par
            "value %zu: scales per channel, expected datatype qcint8, qcint32 or qcint4, got %s", i,
            eti_xnn_datatype_name(v->datatype));
   ET_CHECK(v->channel_dim < v->shape.rank, err, ET_INVALID_PROGRAM,
-           "value %zu: channel dimension %ld is out of range for rank %lu", i,
-           (long)(int32_t)v->channel_dim, (unsigned long)v->shape.rank);
+           "value %zu: channel dimension: expected less than the rank, %lu, got %ld", i,
+           (unsigned long)v->shape.rank, (long)(int32_t)v->channel_dim);
   v->zero_point = v->datatype == ETI_XNN_qcint4 ? 8 : 0;
   v->n_scales = v->shape.dims[v->channel_dim];
   return read_scales(parts, i, eti_fb_vector(params, CHANNEL_SCALES),
@@ -241,8 +241,8 @@ static et_status read_per_tensor(const uint8_t *params, size_t i, eti_xnn_value 
   ET_CHECK(isnormal(v->scale) && v->scale > 0, err, ET_INVALID_PROGRAM,
            "value %zu: expected a normal, positive scale, got %g", i, (double)v->scale);
   ET_CHECK(is_in_range(v->datatype, v->zero_point), err, ET_INVALID_PROGRAM,
-           "value %zu: zero point %ld is out of range for %s", i, (long)v->zero_point,
-           eti_xnn_datatype_name(v->datatype));
+           "value %zu: expected a zero point of %s, got %ld", i, eti_xnn_datatype_name(v->datatype),
+           (long)v->zero_point);
   return ET_OK;
 }
 

@@ -315,8 +315,8 @@ static et_status check_heads(const et_kernel_ctx *ctx, const et_tensor *q, const
            "sdpa: query has batch %d and head size %d, the keys %d and %d", (int)q->sizes[0],
            (int)q->sizes[3], (int)k->sizes[0], (int)k->sizes[3]);
   ET_CHECK(k->sizes[2] > 0 && q->sizes[2] % k->sizes[2] == 0, ctx->err, ET_INVALID_ARGUMENT,
-           "sdpa: %d query heads cannot share %d key heads evenly", (int)q->sizes[2],
-           (int)k->sizes[2]);
+           "sdpa: query: expected a multiple of the %d key heads, got %d heads", (int)k->sizes[2],
+           (int)q->sizes[2]);
   return ET_OK;
 }
 
@@ -330,7 +330,7 @@ static et_status check_keys(const et_kernel_ctx *ctx, attention *a) {
     return ET_OK;
   }
   ET_CHECK(!a->causal, ctx->err, ET_INVALID_ARGUMENT,
-           "sdpa: attn_mask and is_causal exclude each other");
+           "sdpa: expected attn_mask or is_causal, got both");
   ET_CHECK(a->start >= 0, ctx->err, ET_INVALID_ARGUMENT,
            "sdpa: start_pos: expected 0 or more, got %lld", (long long)a->start);
   ET_CHECK(a->mask->dtype == ET_F32 || a->mask->dtype == ET_B8, ctx->err, ET_INVALID_ARGUMENT,

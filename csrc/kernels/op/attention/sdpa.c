@@ -42,12 +42,13 @@ static et_status check_types(const et_kernel_ctx *ctx, const arguments *x) {
   return ET_OK;
 }
 
-static et_status shapes_differ(const et_kernel_ctx *ctx, const arguments *x, const char *what) {
+static et_status shapes_differ(const et_kernel_ctx *ctx, const arguments *x, const char *expected) {
   const eti_shape sq = eti_shape_of(x->q), sk = eti_shape_of(x->k), sv = eti_shape_of(x->v);
   char tq[ETI_SHAPE_TEXT], tk[ETI_SHAPE_TEXT], tv[ETI_SHAPE_TEXT];
   return ET_FAIL(ctx->err, ET_INVALID_ARGUMENT,
-                 "scaled_dot_product_attention: query %s, key %s, value %s: %s",
-                 eti_shape_text(&sq, tq), eti_shape_text(&sk, tk), eti_shape_text(&sv, tv), what);
+                 "scaled_dot_product_attention: expected %s, got query %s, key %s, value %s",
+                 expected, eti_shape_text(&sq, tq), eti_shape_text(&sk, tk),
+                 eti_shape_text(&sv, tv));
 }
 
 static bool divides_evenly(size_t heads, size_t of) {
@@ -56,17 +57,17 @@ static bool divides_evenly(size_t heads, size_t of) {
 
 static et_status check_matrices(const et_kernel_ctx *ctx, const arguments *x) {
   if (x->q->rank < 2 || x->k->rank < 2 || x->v->rank < 2)
-    return shapes_differ(ctx, x, "needs at least 2 dimensions each");
+    return shapes_differ(ctx, x, "at least 2 dimensions each");
   if (size_of(x->q, 0) != size_of(x->k, 0))
-    return shapes_differ(ctx, x, "query and key differ in the last dimension");
+    return shapes_differ(ctx, x, "query and key with one last dimension");
   if (size_of(x->k, 1) != size_of(x->v, 1))
-    return shapes_differ(ctx, x, "key and value differ in the last dimension but one");
+    return shapes_differ(ctx, x, "key and value with one last dimension but one");
   if (!x->shares_heads) return ET_OK;
   if (x->q->rank < 3 || x->k->rank < 3 || x->v->rank < 3)
-    return shapes_differ(ctx, x, "enable_gqa needs a dimension of heads");
+    return shapes_differ(ctx, x, "a dimension of heads for enable_gqa");
   if (!divides_evenly(size_of(x->k, 2), size_of(x->q, 2)) ||
       !divides_evenly(size_of(x->v, 2), size_of(x->q, 2)))
-    return shapes_differ(ctx, x, "enable_gqa needs query heads that key and value heads divide");
+    return shapes_differ(ctx, x, "query heads that key and value heads divide for enable_gqa");
   return ET_OK;
 }
 
@@ -83,7 +84,7 @@ static et_status leading_sizes(const et_kernel_ctx *ctx, const arguments *x, eti
       const size_t own = size_of(all[t], 2 + d);
       if (x->shares_heads && d == 0 && t > 0) continue;
       if (own != 1 && size != 1 && own != size)
-        return shapes_differ(ctx, x, "leading dimensions do not broadcast");
+        return shapes_differ(ctx, x, "leading dimensions that broadcast");
       if (own != 1) size = own;
     }
     s.sizes[d] = (int32_t)size;
@@ -103,10 +104,11 @@ static et_status check_mask(const et_kernel_ctx *ctx, const arguments *x, const 
   char text[ETI_SHAPE_TEXT], scores[ETI_SHAPE_TEXT];
   eti_shape needed = *shape;
   needed.sizes[needed.rank - 1] = (int32_t)size_of(x->k, 1);
-  ET_CHECK(fits, ctx->err, ET_INVALID_ARGUMENT,
-           "scaled_dot_product_attention: attn_mask has shape %s, which does not broadcast to the "
-           "scores' %s",
-           eti_shape_text(&mask, text), eti_shape_text(&needed, scores));
+  ET_CHECK(
+      fits, ctx->err, ET_INVALID_ARGUMENT,
+      "scaled_dot_product_attention: attn_mask: expected a shape that broadcasts to the scores' "
+      "%s, got %s",
+      eti_shape_text(&needed, scores), eti_shape_text(&mask, text));
   return ET_OK;
 }
 

@@ -311,7 +311,7 @@ static int fill_scalar(py_method *self, size_t i, PyObject *object) {
   }
 }
 
-static int fill(py_method *self, size_t i, PyObject *object) {
+static int fill_input(py_method *self, size_t i, PyObject *object) {
   py_input *in = &self->inputs[i];
   Py_CLEAR(in->next);
   if (in->tag == ET_TENSOR) {
@@ -365,7 +365,7 @@ int py_inputs_fill(py_method *self, PyObject *sequence) {
   self->kind = PY_KIND_UNKNOWN;
   py_bounds_begin(self);
   for (size_t i = 0; result == 0 && i < self->n_inputs; i++)
-    result = fill(self, i, PyTuple_GET_ITEM(items, (Py_ssize_t)i));
+    result = fill_input(self, i, PyTuple_GET_ITEM(items, (Py_ssize_t)i));
   Py_DECREF(items);
   if (result < 0) {
     for (size_t i = 0; i < self->n_inputs; i++) {

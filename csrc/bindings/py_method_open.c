@@ -107,7 +107,7 @@ static et_span *allocate(py_method *self, const et_method_info *info,
 }
 
 // Measures and loads without the GIL. -1 with an exception set.
-static int load(py_method *self, const char *name) {
+static int load_method(py_method *self, const char *name) {
   py_program *program = self->program;
   int result = -1;
   et_span *planned = NULL;
@@ -159,7 +159,7 @@ PyObject *py_method_open(py_program *program, const char *name) {
   Py_INCREF(program);
   self->program = program;
   self->name = PyUnicode_DecodeUTF8(name, (Py_ssize_t)strlen(name), "surrogateescape");
-  if (self->name == NULL || load(self, name) < 0) {
+  if (self->name == NULL || load_method(self, name) < 0) {
     Py_DECREF(self);
     return NULL;
   }

@@ -77,7 +77,7 @@ static et_status execute_watched(py_method *self, et_error *err, bool *python_er
   return status;
 }
 
-static int run(py_method *self, bool execute) {
+static int run_method(py_method *self, bool execute) {
   et_error err;
   err.status = ET_OK;
   err.message[0] = '\0';
@@ -94,12 +94,12 @@ static int run(py_method *self, bool execute) {
 }
 
 int py_method_set_inputs(py_method *self) {
-  return run(self, false);
+  return run_method(self, false);
 }
 
 int py_method_run(py_method *self) {
   if (self->has_given_outputs && give_outputs(self) < 0) return -1;
-  if (run(self, true) < 0) return -1;
+  if (run_method(self, true) < 0) return -1;
   if (self->has_run) return 0;
   self->has_run = true;
   return py_delegates_save_weights(self->program);

@@ -20,13 +20,13 @@ static const char *tag_name(et_tag tag) {
 }
 
 // Sets dict[key] = value, stealing the value. -1 with an exception set.
-static int put(PyObject *dict, const char *key, PyObject *value) {
+static int set_item(PyObject *dict, const char *key, PyObject *value) {
   const int result = value == NULL ? -1 : PyDict_SetItemString(dict, key, value);
   Py_XDECREF(value);
   return result;
 }
 
-static int push(PyObject *list, PyObject *value) {
+static int append_item(PyObject *list, PyObject *value) {
   const int result = value == NULL ? -1 : PyList_Append(list, value);
   Py_XDECREF(value);
   return result;
@@ -66,7 +66,7 @@ static PyObject *slots(const py_program *program, const char *name, et_slot_kind
     if (et_program_slot_info(&program->program, name, kind, i, &tag, &info, &err) != ET_OK) {
       py_raise_error(program->state, &err);
       Py_CLEAR(list);
-    } else if (push(list, py_tensor_info_dict(tag, &info)) < 0) {
+    } else if (append_item(list, py_tensor_info_dict(tag, &info)) < 0) {
       Py_CLEAR(list);
     }
   }
@@ -91,7 +91,7 @@ static void visit(void *ctx, const char *name, const char *overload, bool is_del
         overload[0] == '\0' ? text(name) : PyUnicode_FromFormat("%s.%s", name, overload);
     item = Py_BuildValue("{s:N,s:n}", "name", whole, "calls", (Py_ssize_t)n_calls);
   }
-  lists->failed = push(is_delegate ? lists->delegates : lists->operators, item) < 0;
+  lists->failed = append_item(is_delegate ? lists->delegates : lists->operators, item) < 0;
 }
 
 static int add_operators(const py_program *program, const char *name, PyObject *dict) {
@@ -120,7 +120,7 @@ static PyObject *planned_list(const py_program *program, const char *name, size_
     if (et_program_planned_bytes(&program->program, name, i, &bytes, &err) != ET_OK) {
       py_raise_error(program->state, &err);
       Py_CLEAR(list);
-    } else if (push(list, PyLong_FromSize_t(bytes)) < 0) {
+    } else if (append_item(list, PyLong_FromSize_t(bytes)) < 0) {
       Py_CLEAR(list);
     }
   }
@@ -134,15 +134,16 @@ PyObject *py_program_method_info(py_program *program, const char *name) {
     return py_raise_error(program->state, &err);
   PyObject *dict = PyDict_New();
   if (dict == NULL) return NULL;
-  if (put(dict, "name", text(info.name)) < 0 ||
-      put(dict, "inputs", slots(program, name, ET_SLOT_INPUT, info.n_inputs)) < 0 ||
-      put(dict, "outputs", slots(program, name, ET_SLOT_OUTPUT, info.n_outputs)) < 0 ||
-      put(dict, "attributes", slots(program, name, ET_SLOT_ATTRIBUTE, info.n_attributes)) < 0 ||
-      put(dict, "n_values", PyLong_FromSize_t(info.n_values)) < 0 ||
-      put(dict, "n_instructions", PyLong_FromSize_t(info.n_instructions)) < 0 ||
-      put(dict, "planned", planned_list(program, name, info.n_planned)) < 0 ||
-      put(dict, "input_structure", text(info.input_structure)) < 0 ||
-      put(dict, "output_structure", text(info.output_structure)) < 0 ||
+  if (set_item(dict, "name", text(info.name)) < 0 ||
+      set_item(dict, "inputs", slots(program, name, ET_SLOT_INPUT, info.n_inputs)) < 0 ||
+      set_item(dict, "outputs", slots(program, name, ET_SLOT_OUTPUT, info.n_outputs)) < 0 ||
+      set_item(dict, "attributes", slots(program, name, ET_SLOT_ATTRIBUTE, info.n_attributes)) <
+          0 ||
+      set_item(dict, "n_values", PyLong_FromSize_t(info.n_values)) < 0 ||
+      set_item(dict, "n_instructions", PyLong_FromSize_t(info.n_instructions)) < 0 ||
+      set_item(dict, "planned", planned_list(program, name, info.n_planned)) < 0 ||
+      set_item(dict, "input_structure", text(info.input_structure)) < 0 ||
+      set_item(dict, "output_structure", text(info.output_structure)) < 0 ||
       add_operators(program, name, dict) < 0) {
     Py_DECREF(dict);
     return NULL;
@@ -156,7 +157,7 @@ static PyObject *dtype_list(et_dtype_set set) {
   PyObject *list = PyList_New(0);
   for (int d = 0; list != NULL && d < ET_DTYPE_COUNT; d++) {
     if ((set & ET_DTYPE_BIT((unsigned)d)) == 0) continue;
-    if (push(list, PyUnicode_FromString(et_dtype_name((et_dtype)d))) < 0) Py_CLEAR(list);
+    if (append_item(list, PyUnicode_FromString(et_dtype_name((et_dtype)d))) < 0) Py_CLEAR(list);
   }
   return list;
 }
@@ -173,7 +174,7 @@ PyObject *py_kernel_manifest(PyObject *module, PyObject *unused) {
           Py_BuildValue("{s:N,s:N,s:i,s:i}", "inputs", dtype_list(op->in_dtypes), "outputs",
                         dtype_list(op->out_dtypes), "max_rank",
                         op->max_rank != 0 ? op->max_rank : ET_MAX_RANK, "n_args", (int)op->n_args);
-      if (put(manifest, op->name, row) < 0) Py_CLEAR(manifest);
+      if (set_item(manifest, op->name, row) < 0) Py_CLEAR(manifest);
     }
   }
   return manifest;
@@ -186,7 +187,7 @@ PyObject *py_backend_names(PyObject *module, PyObject *unused) {
   for (size_t i = 0; list != NULL && i < et_backends_builtin.n_backends; i++) {
     const et_backend *backend = et_backends_builtin.backends[i];
     if (backend->is_available != NULL && !backend->is_available()) continue;
-    if (push(list, PyUnicode_FromString(backend->id)) < 0) Py_CLEAR(list);
+    if (append_item(list, PyUnicode_FromString(backend->id)) < 0) Py_CLEAR(list);
   }
   return list;
 }
@@ -194,8 +195,9 @@ PyObject *py_backend_names(PyObject *module, PyObject *unused) {
 #if defined(__x86_64__) && defined(__GNUC__)
 static void add_cpu_features(PyObject *list) {
   // __builtin_cpu_supports takes literals only.
-#define FEATURE(name) \
-  if (__builtin_cpu_supports(name) && push(list, PyUnicode_FromString(name)) < 0) PyErr_Clear();
+#define FEATURE(name)                                                                    \
+  if (__builtin_cpu_supports(name) && append_item(list, PyUnicode_FromString(name)) < 0) \
+    PyErr_Clear();
   FEATURE("sse4.2")
   FEATURE("avx")
   FEATURE("fma")
@@ -208,7 +210,7 @@ static void add_cpu_features(PyObject *list) {
 static const char machine[] = "x86-64";
 #elif defined(__aarch64__)
 static void add_cpu_features(PyObject *list) {
-  if (push(list, PyUnicode_FromString("neon")) < 0) PyErr_Clear();
+  if (append_item(list, PyUnicode_FromString("neon")) < 0) PyErr_Clear();
 }
 static const char machine[] = "arm64";
 #else
@@ -227,7 +229,7 @@ static PyObject *names_of(size_t (*tell)(const char **names, size_t n)) {
   const size_t n = tell(names, MOST_NAMES);
   PyObject *list = PyList_New(0);
   for (size_t i = 0; list != NULL && i < n && i < MOST_NAMES; i++) {
-    if (push(list, PyUnicode_FromString(names[i])) < 0) Py_CLEAR(list);
+    if (append_item(list, PyUnicode_FromString(names[i])) < 0) Py_CLEAR(list);
   }
   return list;
 }

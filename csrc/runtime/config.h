@@ -8,7 +8,7 @@
 #define ET_MESSAGES 1
 #endif
 
-// Largest number of instructions in one run; more count as an endless loop (upstream's figure).
+// Largest number of instructions in one run; more count as an infinite loop (upstream's figure).
 #ifndef ET_MAX_EXECUTED_INSTRUCTIONS
 #define ET_MAX_EXECUTED_INSTRUCTIONS 10000000u
 #endif

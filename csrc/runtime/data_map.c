@@ -89,7 +89,7 @@ et_status eti_named_data_verify(const eti_named_data *named, et_error *err) {
   return ET_OK;
 }
 
-static et_status get(const void *ctx, const char *key, et_blob *out, et_error *err) {
+static et_status get_data(const void *ctx, const char *key, et_blob *out, et_error *err) {
   const eti_named_data *named = ctx;
   eti_named_entry entry;
   if (eti_external_find(named, key, &entry, NULL) != ET_OK) {
@@ -100,12 +100,12 @@ static et_status get(const void *ctx, const char *key, et_blob *out, et_error *e
   return eti_source_load(entry.source, entry.offset, entry.bytes, out, err);
 }
 
-static void release(const void *ctx, et_blob *blob) {
+static void release_data(const void *ctx, et_blob *blob) {
   (void)ctx;
   eti_source_release(blob);
 }
 
 et_named_data eti_named_data_handle(const eti_named_data *named) {
-  const et_named_data handle = {.ctx = named, .get = get, .release = release};
+  const et_named_data handle = {.ctx = named, .get = get_data, .release = release_data};
   return handle;
 }

@@ -161,7 +161,7 @@ static et_status claim_tables(eti_loader *l) {
 }
 
 // The one code path of measuring and loading. On failure the caller closes l->method.
-static et_status load(eti_loader *l) {
+static et_status load_plan(eti_loader *l) {
   ET_TRY(eti_plan_verify(l->program, &l->plan, l->err));
   ET_TRY(eti_named_data_verify(&l->named, l->err));
   ET_TRY(eti_check_missing(l));
@@ -193,9 +193,9 @@ static et_status load(eti_loader *l) {
 }
 
 // Measures when memory is NULL, else loads.
-static et_status run(eti_loader *l, const et_program *program, const char *name,
-                     const et_method_config *config, const et_method_memory *memory,
-                     et_error *err) {
+static et_status run_loader(eti_loader *l, const et_program *program, const char *name,
+                            const et_method_config *config, const et_method_memory *memory,
+                            et_error *err) {
   memset(l, 0, sizeof *l);
   l->program = program;
   l->config = config;
@@ -206,7 +206,7 @@ static et_status run(eti_loader *l, const et_program *program, const char *name,
   l->named.n_maps = config->n_data_maps;
   ET_TRY(eti_plan_find(program, name, &l->plan, err));
   l->arena = memory == NULL ? eti_arena_counting() : eti_arena_over(memory->method);
-  const et_status status = load(l);
+  const et_status status = load_plan(l);
 #if ETI_POISON
   eti_unpoison(l->room, sizeof l->room);
   if (status == ET_OK && l->method != NULL) l->method->arena = l->arena;
@@ -222,7 +222,7 @@ static et_status run(eti_loader *l, const et_program *program, const char *name,
 et_status et_method_measure(const et_program *program, const char *name,
                             const et_method_config *config, et_method_needs *needs, et_error *err) {
   eti_loader l;
-  ET_TRY(run(&l, program, name, config, NULL, err));
+  ET_TRY(run_loader(&l, program, name, config, NULL, err));
   ET_ASSERT(l.method == NULL && l.arena.measuring && l.plan.buffer_sizes.n > 0);
   needs->method_bytes = l.arena.used;
   needs->scratch_bytes = l.scratch_bytes;
@@ -234,7 +234,7 @@ et_status et_method_load(const et_program *program, const char *name,
                          const et_method_config *config, const et_method_memory *memory,
                          et_method **method, et_error *err) {
   eti_loader l;
-  ET_TRY(run(&l, program, name, config, memory, err));
+  ET_TRY(run_loader(&l, program, name, config, memory, err));
   *method = l.method;
   return ET_OK;
 }

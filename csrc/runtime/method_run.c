@@ -1,6 +1,6 @@
 // method_run.c — running a loaded method: a flat loop over resolved instructions, a second loop
 // with events, and one instruction at a time. The loader resolved and proved everything else.
-// Checks here cover only state that changes in a run: tensors without planned memory, endless
+// Checks here cover only state that changes in a run: tensors without planned memory, infinite
 // loops, requests to stop.
 #include "runtime/bytes.h"
 #include "runtime/method.h"
@@ -142,7 +142,7 @@ static inline et_status run_one(const et_method *method, const eti_instruction *
 
 // ---- Runs
 
-static et_status begin(et_method *method, et_error *err) {
+static et_status begin_run(et_method *method, et_error *err) {
   method->is_paused = false;  // an interrupted run is abandoned
   for (size_t i = 0; i < method->plan.inputs.n; i++) {
     ET_CHECK(method->slots[i].is_set, err, ET_INVALID_ARGUMENT, "input %zu of %zu was never set", i,
@@ -158,7 +158,7 @@ static et_status may_go_on(const et_method *method, uint32_t executed, et_error 
   ET_CHECK(!atomic_load_explicit(&method->is_interrupted, memory_order_relaxed), err,
            ET_INTERRUPTED, "interrupted on request");
   ET_CHECK(executed <= ET_MAX_EXECUTED_INSTRUCTIONS, err, ET_INVALID_PROGRAM,
-           "expected at most %lu executed instructions, got more: an endless loop",
+           "expected at most %lu executed instructions, got more: an infinite loop",
            (unsigned long)ET_MAX_EXECUTED_INSTRUCTIONS);
   return ET_OK;
 }
@@ -211,7 +211,7 @@ static et_status run_from(et_method *method, size_t position, et_error *err) {
 }
 
 static et_status run_all_traced(et_method *method, const et_hooks *hooks, et_error *err) {
-  ET_TRY(begin(method, err));
+  ET_TRY(begin_run(method, err));
   size_t position = 0;
   et_kernel_ctx ctx = kernel_ctx(method, err);
   uint32_t executed = 0;
@@ -266,7 +266,7 @@ static et_status enter(et_method *method, bool is_step, et_error *err) {
 
 et_status et_method_execute(et_method *method, et_error *err) {
   ET_TRY(enter(method, false, err));
-  et_status status = begin(method, err);
+  et_status status = begin_run(method, err);
   if (status == ET_OK) status = run_from(method, 0, err);
   atomic_store(&method->is_busy, false);
   return status;
@@ -292,9 +292,9 @@ et_status et_method_execute_traced(et_method *method, const et_hooks *hooks, et_
   return status;
 }
 
-static et_status step(et_method *method, et_error *err) {
+static et_status step_method(et_method *method, et_error *err) {
   if (!method->is_stepping) {
-    ET_TRY(begin(method, err));
+    ET_TRY(begin_run(method, err));
     method->position = 0;
     method->is_stepping = true;
   }
@@ -314,7 +314,7 @@ static et_status step(et_method *method, et_error *err) {
 
 et_status et_method_step(et_method *method, et_error *err) {
   ET_TRY(enter(method, true, err));
-  const et_status status = step(method, err);
+  const et_status status = step_method(method, err);
   atomic_store(&method->is_busy, false);
   return status;
 }

@@ -24,7 +24,7 @@ struct et_thread_pool {
   pthread_mutex_t lock;
   pthread_cond_t wake;   // a job was opened, or the pool is to stop
   pthread_cond_t done;   // the last worker left a closed job
-  atomic_bool is_used;   // some thread is inside run()
+  atomic_bool is_used;   // some thread is inside run_task()
   atomic_uint n_jobs;    // opened so far; changes under the lock
   atomic_uint n_inside;  // workers in the current job; changes under the lock
   atomic_size_t next;    // first item not yet claimed
@@ -81,7 +81,7 @@ static void unlock(et_thread_pool *pool) {
   (void)pthread_mutex_unlock(&pool->lock);
 }
 
-static void take_items(et_thread_pool *pool, et_task task, void *ctx, size_t n) {
+static void run_items(et_thread_pool *pool, et_task task, void *ctx, size_t n) {
   size_t i;
   while ((i = atomic_fetch_add_explicit(&pool->next, 1, memory_order_relaxed)) < n) task(ctx, i);
 }
@@ -106,14 +106,14 @@ static void *work(void *arg) {
     unlock(pool);
     if (must_stop) return NULL;
     if (!is_open) continue;
-    take_items(pool, task, ctx, n);
+    run_items(pool, task, ctx, n);
     lock(pool);
     if (atomic_fetch_sub(&pool->n_inside, 1) == 1) (void)pthread_cond_signal(&pool->done);
     unlock(pool);
   }
 }
 
-static void run(void *ctx, et_task task, void *task_ctx, size_t n) {
+static void run_task(void *ctx, et_task task, void *task_ctx, size_t n) {
   et_thread_pool *pool = ctx;
   if (n < 2 || pool->n_workers == 0 || atomic_exchange(&pool->is_used, true)) {
     for (size_t i = 0; i < n; i++) task(task_ctx, i);
@@ -130,7 +130,7 @@ static void run(void *ctx, et_task task, void *task_ctx, size_t n) {
   unlock(pool);
   if (must_wake) (void)pthread_cond_broadcast(&pool->wake);
 
-  take_items(pool, task, task_ctx, n);
+  run_items(pool, task, task_ctx, n);
 
   lock(pool);
   pool->is_open = false;
@@ -195,6 +195,6 @@ void et_thread_pool_deinit(et_thread_pool *pool) {
 }
 
 et_pool et_thread_pool_handle(et_thread_pool *pool) {
-  const et_pool handle = {.ctx = pool, .n_threads = pool->n_workers + 1, .run = run};
+  const et_pool handle = {.ctx = pool, .n_threads = pool->n_workers + 1, .run = run_task};
   return handle;
 }

@@ -32,13 +32,13 @@ typedef struct sink {
   char *end;  // room for the NUL is kept
 } sink;
 
-static void put(sink *s, char c) {
+static void put_char(sink *s, char c) {
   if (s->at < s->end) *s->at++ = c;
 }
 
 static void put_text(sink *s, const char *text) {
   if (text == NULL) text = "(none)";
-  while (*text != '\0') put(s, *text++);
+  while (*text != '\0') put_char(s, *text++);
 }
 
 static void put_unsigned(sink *s, unsigned long long v, unsigned base) {
@@ -48,7 +48,7 @@ static void put_unsigned(sink *s, unsigned long long v, unsigned base) {
     digits[n++] = "0123456789abcdef"[v % base];
     v /= base;
   } while (v != 0);
-  while (n > 0) put(s, digits[--n]);
+  while (n > 0) put_char(s, digits[--n]);
 }
 
 // Prints six significant digits, much as %g does. Error texts need no correct rounding of the last
@@ -59,7 +59,7 @@ static void put_double(sink *s, double v) {
     return;
   }
   if (v < 0) {
-    put(s, '-');
+    put_char(s, '-');
     v = -v;
   }
   if (v > 1.7976931348623157e308) {
@@ -79,11 +79,11 @@ static void put_double(sink *s, double v) {
   for (int i = 1; i < n; i++) power *= 10;
   if (fixed && exponent < 0) {
     put_text(s, "0.");
-    for (int i = -1; i > exponent; i--) put(s, '0');
+    for (int i = -1; i > exponent; i--) put_char(s, '0');
   }
   for (int i = 0; i < n; i++, power /= 10) {
-    if (i == whole && !(fixed && exponent < 0)) put(s, '.');
-    put(s, (char)('0' + digits / power % 10));
+    if (i == whole && !(fixed && exponent < 0)) put_char(s, '.');
+    put_char(s, (char)('0' + digits / power % 10));
   }
   if (!fixed) {
     put_text(s, exponent < 0 ? "e-" : "e+");
@@ -94,7 +94,7 @@ static void put_double(sink *s, double v) {
 static void format_into(sink *s, const char *f, va_list args) {
   for (; *f != '\0'; f++) {
     if (*f != '%') {
-      put(s, *f);
+      put_char(s, *f);
       continue;
     }
     int n_long = 0;
@@ -105,7 +105,7 @@ static void format_into(sink *s, const char *f, va_list args) {
         put_text(s, va_arg(args, const char *));
         break;
       case 'c':
-        put(s, (char)va_arg(args, int));
+        put_char(s, (char)va_arg(args, int));
         break;
       case 'g':
         put_double(s, va_arg(args, double));
@@ -115,7 +115,7 @@ static void format_into(sink *s, const char *f, va_list args) {
         const long long v = n_long >= 2   ? va_arg(args, long long)
                             : n_long == 1 ? va_arg(args, long)
                                           : va_arg(args, int);
-        if (v < 0) put(s, '-');
+        if (v < 0) put_char(s, '-');
         put_unsigned(s, v < 0 ? 0ULL - (unsigned long long)v : (unsigned long long)v, 10);
         break;
       }
@@ -128,7 +128,7 @@ static void format_into(sink *s, const char *f, va_list args) {
         break;
       }
       default:
-        put(s, *f);
+        put_char(s, *f);
         if (*f == '\0') return;
     }
   }

@@ -153,7 +153,7 @@ static void open_files(session *s, const options *o) {
   }
 }
 
-static void load(session *s, const options *o) {
+static void load_method(session *s, const options *o) {
   const uint64_t start = et_clock_ns();
   open_files(s, o);
   if (o->n_threads > 1) {
@@ -238,7 +238,7 @@ static void fill_element(void *data, size_t i, et_dtype dtype, double v) {
   }
 }
 
-static void fill(const char *how, et_tensor *t) {
+static void fill_tensor(const char *how, et_tensor *t) {
   uint32_t state = 1;
   if (strcmp(how, "ones") != 0 && strcmp(how, "zeros") != 0 && strcmp(how, "random") != 0) {
     read_file(how, t->data, et_tensor_bytes(t));
@@ -281,7 +281,7 @@ static void make_tensor_input(session *s, const options *o, size_t i) {
   }
   t->capacity = t->numel;
   t->data = claim(s, et_tensor_bytes(t));
-  fill(i < MAX_LIST && o->inputs[i] != NULL ? o->inputs[i] : "ones", t);
+  fill_tensor(i < MAX_LIST && o->inputs[i] != NULL ? o->inputs[i] : "ones", t);
   given->value = (et_value){.tag = ET_TENSOR, .as.tensor = t};
 }
 
@@ -396,7 +396,7 @@ static int compare_times(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-static void run(session *s, const options *o) {
+static void run_method(session *s, const options *o) {
   double *times = claim(s, o->n_repeat * sizeof *times);
   for (size_t i = 0; i < o->n_repeat; i++) {
     set_inputs(s);
@@ -414,10 +414,10 @@ static void run(session *s, const options *o) {
 int main(int argc, char **argv) {
   const options o = parse_options(argc, argv);
   session s = {0};
-  load(&s, &o);
+  load_method(&s, &o);
   make_inputs(&s, &o);
   make_outputs(&s, &o);
-  run(&s, &o);
+  run_method(&s, &o);
   show_outputs(&s, &o);
   et_method_close(s.method);
   et_thread_pool_deinit(s.pool);

@@ -89,7 +89,7 @@ print(method.closed)
 
 
 def test_ctrl_c_stops_a_long_run_and_leaves_the_program_usable(tmp_path: Path) -> None:
-    path = tmp_path / "endless.pte"
+    path = tmp_path / "loop.pte"
     path.write_bytes(program_bytes(summing_loop(2_000_000, 1 << 18), summing_loop(3, 4, "short")))
     done = subprocess.run(
         [sys.executable, "-c", ENDLESS, str(path)],

@@ -380,7 +380,7 @@ static void every_defect_has_its_code_and_words(void) {
   }
 }
 
-static void an_endless_loop_is_stopped(void) {
+static void an_infinite_loop_is_stopped(void) {
   rig r = rig_read("cond.pte");
   uint8_t flag = 0;
   float x[6] = {0};
@@ -390,7 +390,7 @@ static void an_endless_loop_is_stopped(void) {
   EXPECT(rig_set(&r, 0, &flag, ET_B8, 0, NULL) == ET_OK);
   EXPECT(rig_set(&r, 1, x, ET_F32, 2, shape) == ET_OK);
   EXPECT(et_method_execute(r.method, &r.err) == ET_INVALID_PROGRAM);
-  EXPECT_ERROR(&r.err, ET_INVALID_PROGRAM, "endless loop");
+  EXPECT_ERROR(&r.err, ET_INVALID_PROGRAM, "infinite loop");
   rig_end(&r);
 }
 
@@ -413,7 +413,7 @@ static void the_identifier_is_looked_at_before_anything_else(void) {
 
 static const et_test tests[] = {
     ET_CASE(every_defect_has_its_code_and_words),
-    ET_CASE(an_endless_loop_is_stopped),
+    ET_CASE(an_infinite_loop_is_stopped),
     ET_CASE(trailing_bytes_are_allowed),
     ET_CASE(the_identifier_is_looked_at_before_anything_else),
 };

@@ -1,4 +1,4 @@
-// Tests of small, sound files that would need endless work: parts shared by very many others, and
+// Tests of small, sound files that would need unbounded work: parts shared by very many others, and
 // look-ups of many names in many. Each is refused or read at once; an alarm ends a test after some
 // seconds.
 #define _XOPEN_SOURCE 700

@@ -155,13 +155,13 @@ static void inputs_that_are_no_tensors_must_be_what_was_traced(void) {
                  text = {.tag = ET_STRING, .n = 2, .as.string = "ab"},
                  longer = {.tag = ET_STRING, .n = 3, .as.string = "abc"},
                  odd = {.tag = ET_DOUBLE, .as.d = (double)NAN},
-                 endless = {.tag = ET_DOUBLE, .as.d = (double)INFINITY};
+                 infinite = {.tag = ET_DOUBLE, .as.d = (double)INFINITY};
   const made_value none_v = {.code = PTE_NULL}, number_v = {.code = PTE_INT, .number = 5},
                    yes_v = {.code = PTE_BOOL, .number = 1}, no_v = {.code = PTE_BOOL},
                    half_v = {.code = PTE_DOUBLE, .real = 0.5},
                    text_v = {.code = PTE_STRING, .text = "ab"},
                    odd_v = {.code = PTE_DOUBLE, .real = (double)NAN},
-                   endless_v = {.code = PTE_DOUBLE, .real = (double)INFINITY},
+                   infinite_v = {.code = PTE_DOUBLE, .real = (double)INFINITY},
                    list_v = {.code = PTE_BOOL_LIST, .items = bools, .n = 3};
   const struct {
     const made_value *traced;
@@ -186,8 +186,8 @@ static void inputs_that_are_no_tensors_must_be_what_was_traced(void) {
        "expected the text 'ab' that the program was exported with, got the text 'abc'"},
       {&odd_v, &odd, NULL},
       {&odd_v, &half, "expected the Double nan"},
-      {&endless_v, &endless, NULL},
-      {&endless_v, &half, "expected the Double inf"},
+      {&infinite_v, &infinite, NULL},
+      {&infinite_v, &half, "expected the Double inf"},
       {&list_v, &none, "expected a list, which cannot be set, got None"},
   };
   for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {

@@ -87,8 +87,8 @@ def test_complex_arithmetic_equals_eager(dtype: torch.dtype) -> None:
     check_op(A.sub.out, a, b, alpha=2)
     check_op(A.mul.Scalar_out, a, 2.5)
     check_op(A.abs.out, a)
-    by_nought = torch.tensor([1 + 2j, -1, 0, complex("nan+1j"), complex("inf")], dtype=dtype)
-    check_op(A.div.out, by_nought, torch.zeros(5, dtype=dtype))
+    zeros_below = torch.tensor([1 + 2j, -1, 0, complex("nan+1j"), complex("inf")], dtype=dtype)
+    check_op(A.div.out, zeros_below, torch.zeros(5, dtype=dtype))
     infinite = [complex("inf"), complex("-inf+1j"), complex("2+infj"), complex("nan")]
     check_op(A.div.out, a, torch.tensor(infinite, dtype=dtype))
 

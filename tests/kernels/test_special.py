@@ -182,10 +182,10 @@ def test_zeta_equals_its_f64_value() -> None:
     whole = torch.arange(0.0, 6.0, dtype=torch.float64)[:, None]
     shifts = torch.tensor([-2.5, -1.0, -0.5, 0.0, 2.0], dtype=torch.float64)
     check_op(A.special_zeta.out, whole, shifts)
-    endless = torch.tensor([[math.nan], [math.inf], [2.0]], dtype=torch.float64)
+    not_finite = torch.tensor([[math.nan], [math.inf], [2.0]], dtype=torch.float64)
     ends = torch.tensor([-math.inf, -1.0, -0.0, -2.5, 1.0, 2.0, math.inf], dtype=torch.float64)
-    check_op(A.special_zeta.out, endless, ends)
-    check_op(A.special_zeta.out, endless.float(), ends.float())
+    check_op(A.special_zeta.out, not_finite, ends)
+    check_op(A.special_zeta.out, not_finite.float(), ends.float())
     check_op(A.special_zeta.other_scalar_out, s.float(), 2.5, scale=2)
     check_op(A.special_zeta.self_scalar_out, 3, q.float(), scale=2)
     check_op(A.special_zeta.out, torch.arange(2, 5), torch.arange(1, 4), scale=2)

@@ -214,7 +214,7 @@ static et_status binary_general(et_kernel_ctx *ctx, et_value *const *args,
 
 // Runs the usual case without prepare (dynamic shapes): three tensors of one type and layout, and a
 // loop without parameters.
-static bool run_alike(et_value *const *args, const eti_elementwise *op, size_t i_out) {
+static bool run_same_layout(et_value *const *args, const eti_elementwise *op, size_t i_out) {
   if (args[0]->tag != ET_TENSOR || args[1]->tag != ET_TENSOR || args[i_out]->tag != ET_TENSOR ||
       op->divides)
     return false;
@@ -238,7 +238,7 @@ static bool run_alike(et_value *const *args, const eti_elementwise *op, size_t i
 
 et_status eti_binary_run(et_kernel_ctx *ctx, et_value *const *args, const eti_elementwise *op,
                          size_t i_out, eti_fill_params fill) {
-  if (eti_flat_run(ctx, args) || (fill == NULL && run_alike(args, op, i_out))) return ET_OK;
+  if (eti_flat_run(ctx, args) || (fill == NULL && run_same_layout(args, op, i_out))) return ET_OK;
   operand in[2];
   et_tensor *out;
   ET_TRY(read_operand(ctx, args, 0, &in[0]));

@@ -131,13 +131,13 @@ static void FN(matrix_rows)(const FN(matrix_job) * job, size_t begin, size_t end
   const size_t n_rows = plan->parts[0].n, n_columns = plan->parts[1].n;
   const FN(complex) *const row_tables =
       (const FN(complex) *)(const void *)plan->tables + part_numbers(&plan->parts[0]);
-  const FN(complex) *const turns = row_tables + part_numbers(&plan->parts[1]);
+  const FN(complex) *const twiddles = row_tables + part_numbers(&plan->parts[1]);
   const size_t bytes = 4 * COLUMNS * n_columns * sizeof(T) + SPREAD;
   for (size_t k = begin; k < end; k += COLUMNS) {
     const size_t lanes = end - k < COLUMNS ? end - k : COLUMNS;
     FN(work) c = FN(split_work)(room, n_columns, lanes, bytes);
-    plan->micro->read_turned((eti_fft_planes){c.re, c.im}, job->matrix + 2 * k, turns + k, n_rows,
-                             c.lanes, n_columns);
+    plan->micro->read_twiddled((eti_fft_planes){c.re, c.im}, job->matrix + 2 * k, twiddles + k,
+                               n_rows, c.lanes, n_columns);
     FN(part_passes)(plan, &plan->parts[1], row_tables, &c);
     FN(copy_rows)(job->w->re + k, n_rows, c.re, c.lanes, c.lanes, n_columns);
     FN(copy_rows)(job->w->im + k, n_rows, c.im, c.lanes, c.lanes, n_columns);

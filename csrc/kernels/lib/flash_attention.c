@@ -236,11 +236,11 @@ static void add_mask(const block *b) {
     b->micro->add_keys(b->x, b->aux, b->n_keys, b->width);
     return;
   }
-  char *const turned = b->aux + b->n * b->n_keys * esize;
+  char *const transposed = b->aux + b->n * b->n_keys * esize;
   for (size_t i = 0; i < b->n; i++)
     read_mask(b, b->aux + i * b->n_keys * esize, row_offset(b, m, i), b->n_keys);
-  b->kernel->pack_rows(turned, b->width, b->aux, b->n_keys, b->n, b->n_keys);
-  b->micro->add(b->x, turned, b->n_keys * b->width);
+  b->kernel->pack_rows(transposed, b->width, b->aux, b->n_keys, b->n, b->n_keys);
+  b->micro->add(b->x, transposed, b->n_keys * b->width);
 }
 
 // The first key that row i does not see.

@@ -5,7 +5,7 @@
 #include "kernels/lib/promote.h"
 #include "kernels/micro/convert/cast.h"
 
-void eti_slab_add(eti_slab *s, int32_t size, ptrdiff_t stride) {
+void eti_norm_group_add(eti_norm_group *s, int32_t size, ptrdiff_t stride) {
   if (size == 1) return;
   s->numel *= (size_t)size;
   if (s->rank > 0 &&
@@ -18,16 +18,16 @@ void eti_slab_add(eti_slab *s, int32_t size, ptrdiff_t stride) {
   s->strides[s->rank++] = stride;
 }
 
-eti_slab eti_slab_of(const et_tensor *t, uint32_t dims) {
-  eti_slab s = {.dtype = t->dtype, .numel = 1};
+eti_norm_group eti_norm_group_of(const et_tensor *t, uint32_t dims) {
+  eti_norm_group s = {.dtype = t->dtype, .numel = 1};
   for (size_t d = 0; d < t->rank; d++) {
-    if ((dims >> d & 1u) != 0) eti_slab_add(&s, t->sizes[d], t->strides[d]);
+    if ((dims >> d & 1u) != 0) eti_norm_group_add(&s, t->sizes[d], t->strides[d]);
   }
   return s;
 }
 
-void eti_slab_cast(const eti_slab *s, char *base, size_t first, size_t n, uint8_t type, void *row,
-                   bool reading) {
+void eti_norm_group_cast(const eti_norm_group *s, char *base, size_t first, size_t n, uint8_t type,
+                         void *row, bool reading) {
   const ptrdiff_t es = (ptrdiff_t)et_dtype_bytes((et_dtype)s->dtype),
                   row_es = (ptrdiff_t)et_dtype_bytes((et_dtype)type);
   const eti_cast_fn cast = reading ? eti_casts[s->dtype][type] : eti_casts[type][s->dtype];
@@ -51,29 +51,29 @@ void eti_slab_cast(const eti_slab *s, char *base, size_t first, size_t n, uint8_
   }
 }
 
-const void *eti_slab_chunk(const eti_row_norm_micro *micro, const eti_slab *s, const char *base,
-                           size_t first, size_t n, void *room) {
-  if (s->dtype == micro->dtype && eti_slab_is_row(s)) return base + first * micro->esize;
-  eti_slab_cast(s, (char *)(uintptr_t)base, first, n, micro->dtype, room, true);
+const void *eti_norm_group_chunk(const eti_row_norm_micro *micro, const eti_norm_group *s,
+                                 const char *base, size_t first, size_t n, void *room) {
+  if (s->dtype == micro->dtype && eti_norm_group_is_row(s)) return base + first * micro->esize;
+  eti_norm_group_cast(s, (char *)(uintptr_t)base, first, n, micro->dtype, room, true);
   return room;
 }
 
 static size_t chunk_size(size_t numel, size_t first) {
-  return numel - first < ETI_SLAB_CHUNK ? numel - first : ETI_SLAB_CHUNK;
+  return numel - first < ETI_NORM_CHUNK ? numel - first : ETI_NORM_CHUNK;
 }
 
-eti_norm_stats eti_norm_stats_of(const eti_row_norm_micro *micro, const eti_slab *s,
+eti_norm_stats eti_norm_stats_of(const eti_row_norm_micro *micro, const eti_norm_group *s,
                                  const char *base) {
-  _Alignas(64) char room[ETI_SLAB_CHUNK * 8];
+  _Alignas(64) char room[ETI_NORM_CHUNK * 8];
   double sum = 0, squares = 0;
-  for (size_t i = 0; i < s->numel; i += ETI_SLAB_CHUNK) {
+  for (size_t i = 0; i < s->numel; i += ETI_NORM_CHUNK) {
     const size_t n = chunk_size(s->numel, i);
-    sum += micro->sum(eti_slab_chunk(micro, s, base, i, n, room), n);
+    sum += micro->sum(eti_norm_group_chunk(micro, s, base, i, n, room), n);
   }
   const double mean = sum / (double)s->numel;
-  for (size_t i = 0; i < s->numel; i += ETI_SLAB_CHUNK) {
+  for (size_t i = 0; i < s->numel; i += ETI_NORM_CHUNK) {
     const size_t n = chunk_size(s->numel, i);
-    squares += micro->squares(eti_slab_chunk(micro, s, base, i, n, room), mean, n);
+    squares += micro->squares(eti_norm_group_chunk(micro, s, base, i, n, room), mean, n);
   }
   // The mean was rounded for the differences; the error of this in their squares is subtracted.
   const double rounded = micro->dtype == ET_F32 ? (double)(float)mean : mean,
@@ -102,18 +102,19 @@ void eti_norm_set_element(const et_tensor *t, size_t i, double value) {
   eti_norm_set_elements(t, i, &value, 1);
 }
 
-void eti_slab_affine(const eti_row_norm_micro *micro, const eti_slab *xs, const char *x,
-                     const eti_slab *os, char *out, double mean, double scale, double shift) {
-  _Alignas(64) char room[ETI_SLAB_CHUNK * 8];
-  const bool direct = os->dtype == micro->dtype && eti_slab_is_row(os);
+void eti_norm_group_affine(const eti_row_norm_micro *micro, const eti_norm_group *xs, const char *x,
+                           const eti_norm_group *os, char *out, double mean, double scale,
+                           double shift) {
+  _Alignas(64) char room[ETI_NORM_CHUNK * 8];
+  const bool direct = os->dtype == micro->dtype && eti_norm_group_is_row(os);
   const size_t step =
-      direct && xs->dtype == micro->dtype && eti_slab_is_row(xs) ? xs->numel : ETI_SLAB_CHUNK;
+      direct && xs->dtype == micro->dtype && eti_norm_group_is_row(xs) ? xs->numel : ETI_NORM_CHUNK;
   for (size_t i = 0; i < xs->numel; i += step) {
     const size_t n = xs->numel - i < step ? xs->numel - i : step;
-    const void *in = eti_slab_chunk(micro, xs, x, i, n, room);
+    const void *in = eti_norm_group_chunk(micro, xs, x, i, n, room);
     void *const to = direct ? out + i * micro->esize : room;
     micro->affine(to, in, mean, scale, shift, n);
-    if (!direct) eti_slab_cast(os, out, i, n, micro->dtype, room, false);
+    if (!direct) eti_norm_group_cast(os, out, i, n, micro->dtype, room, false);
   }
 }
 

@@ -1,8 +1,8 @@
-// norm_stats.h — slabs and their mean and variance, for layer, group and batch normalisation. A
-// slab is the elements that share statistics, or share scale and shift, in their logical order. It
-// is read in chunks: in place when its elements are adjacent and of the computing type (f32, or f64
-// for f64), else through a cast. The mean comes first, then the squares of the differences; each
-// chunk is summed as in micro/rows/row_norm.h, and chunks are added in f64.
+// norm_stats.h — mean and variance of groups of elements, for layer, group and batch normalisation.
+// A group is the elements that share statistics, or share scale and shift, in their logical order.
+// It is read in chunks: in place when its elements are adjacent and of the computing type (f32, or
+// f64 for f64), else through a cast. The mean comes first, then the squares of the differences;
+// each chunk is summed as in micro/rows/row_norm.h, and chunks are added in f64.
 #ifndef ET_NORM_STATS_H
 #define ET_NORM_STATS_H
 
@@ -11,32 +11,33 @@
 
 #include <math.h>
 
-enum { ETI_SLAB_CHUNK = 1024 };
+enum { ETI_NORM_CHUNK = 1024 };
 
-typedef struct eti_slab {
+typedef struct eti_norm_group {
   uint8_t dtype;
   size_t numel, rank;
   size_t sizes[ET_MAX_RANK];
   ptrdiff_t strides[ET_MAX_RANK];  // in elements
-} eti_slab;
+} eti_norm_group;
 
-void eti_slab_add(eti_slab *s, int32_t size, ptrdiff_t stride);
-// The slab over the dimensions whose bit is set, outermost first.
-eti_slab eti_slab_of(const et_tensor *t, uint32_t dims);
-// Casts elements [first, first + n) of a slab to (or from) n adjacent ones.
-void eti_slab_cast(const eti_slab *s, char *base, size_t first, size_t n, uint8_t type, void *row,
-                   bool reading);
+void eti_norm_group_add(eti_norm_group *s, int32_t size, ptrdiff_t stride);
+// The group over the dimensions whose bit is set, outermost first.
+eti_norm_group eti_norm_group_of(const et_tensor *t, uint32_t dims);
+// Casts elements [first, first + n) of a group to (or from) n adjacent ones.
+void eti_norm_group_cast(const eti_norm_group *s, char *base, size_t first, size_t n, uint8_t type,
+                         void *row, bool reading);
 // Reads a chunk as a row of the micro's type: in place, or copied to `room`.
-const void *eti_slab_chunk(const eti_row_norm_micro *micro, const eti_slab *s, const char *base,
-                           size_t first, size_t n, void *room);
-// Computes out = (x − mean) · scale + shift over one slab.
-void eti_slab_affine(const eti_row_norm_micro *micro, const eti_slab *xs, const char *x,
-                     const eti_slab *os, char *out, double mean, double scale, double shift);
+const void *eti_norm_group_chunk(const eti_row_norm_micro *micro, const eti_norm_group *s,
+                                 const char *base, size_t first, size_t n, void *room);
+// Computes out = (x − mean) · scale + shift over one group.
+void eti_norm_group_affine(const eti_row_norm_micro *micro, const eti_norm_group *xs, const char *x,
+                           const eti_norm_group *os, char *out, double mean, double scale,
+                           double shift);
 
 typedef struct eti_norm_stats {
   double mean, variance;  // variance without correction
 } eti_norm_stats;
-eti_norm_stats eti_norm_stats_of(const eti_row_norm_micro *micro, const eti_slab *s,
+eti_norm_stats eti_norm_stats_of(const eti_row_norm_micro *micro, const eti_norm_group *s,
                                  const char *base);
 
 // Reads element i of a vector, or returns `absent` without one; and writes all elements of a
@@ -60,7 +61,7 @@ et_status eti_norm_check_vector(const et_kernel_ctx *ctx, const et_tensor *t, si
 static inline const eti_row_norm_micro *eti_norm_micro_of(uint8_t dtype) {
   return eti_row_norm_micro_best(dtype == ET_F64 ? ETI_ROW_NORM_F64 : ETI_ROW_NORM_F32);
 }
-static inline bool eti_slab_is_row(const eti_slab *s) {
+static inline bool eti_norm_group_is_row(const eti_norm_group *s) {
   return s->rank == 0 || (s->rank == 1 && s->strides[0] == 1);
 }
 static inline double eti_rstd_of(const eti_norm_stats *s, double eps) {

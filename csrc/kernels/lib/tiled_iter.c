@@ -42,7 +42,7 @@ bool eti_tiled_iter_init(eti_tiled_iter *tiles, const eti_iter *it, et_tensor *c
 // Runs n_rows rows that begin at p, in pieces.
 static void run_tile(const eti_tiled_iter *t, char *const p[], size_t n_rows, eti_row_fn row,
                      void *ctx) {
-  _Alignas(64) unsigned char turned[ETI_MAX_OPERANDS - 1][PIECE * LINE];
+  _Alignas(64) unsigned char transposed[ETI_MAX_OPERANDS - 1][PIECE * LINE];
   const eti_iter *it = t->it;
   ptrdiff_t strides[ETI_MAX_OPERANDS];
   for (size_t k = 0; k < it->n_operands; k++)
@@ -51,14 +51,14 @@ static void run_tile(const eti_tiled_iter *t, char *const p[], size_t n_rows, et
     const size_t n = it->sizes[0] - i < PIECE ? it->sizes[0] - i : PIECE;
     for (size_t k = 1; k < it->n_operands; k++) {
       if (!t->packs[k]) continue;
-      eti_transpose(turned[k - 1], (ptrdiff_t)(PIECE * t->bytes[k]),
+      eti_transpose(transposed[k - 1], (ptrdiff_t)(PIECE * t->bytes[k]),
                     p[k] + (ptrdiff_t)i * it->strides[0][k], it->strides[0][k], n, n_rows,
                     t->bytes[k]);
     }
     for (size_t j = 0; j < n_rows; j++) {
       void *q[ETI_MAX_OPERANDS];
       for (size_t k = 0; k < it->n_operands; k++)
-        q[k] = t->packs[k] ? (void *)(turned[k - 1] + j * PIECE * t->bytes[k])
+        q[k] = t->packs[k] ? (void *)(transposed[k - 1] + j * PIECE * t->bytes[k])
                            : p[k] + (ptrdiff_t)j * it->strides[t->across][k] +
                                  (ptrdiff_t)i * it->strides[0][k];
       row(ctx, q, strides, n);

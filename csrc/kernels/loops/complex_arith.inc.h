@@ -56,15 +56,15 @@ static void ETI_LOOP_NAME(div_piece, COMPLEX_SUFFIX)(COMPLEX_R a[2][ETI_LOOP_PIE
   for (size_t i = 0; i < n; i++) {
     const COMPLEX_R a_re = a[0][i], a_im = a[1][i], b_re = b[0][i], b_im = b[1][i];
     const COMPLEX_R size_re = b_re < 0 ? -b_re : b_re, size_im = b_im < 0 ? -b_im : b_im;
-    const bool by_re = size_re >= size_im, by_nought = (size_re == 0) & (size_im == 0);
+    const bool by_re = size_re >= size_im, by_zero = (size_re == 0) & (size_im == 0);
     const COMPLEX_R large = by_re ? b_re : b_im, small = by_re ? b_im : b_re;
     const COMPLEX_R along = by_re ? a_re : a_im, across = by_re ? a_im : a_re;
-    const COMPLEX_R part = small / large, whole = large + small * part, turned = along * part;
+    const COMPLEX_R part = small / large, whole = large + small * part, along_part = along * part;
     const COMPLEX_R re = along + across * part;
-    const COMPLEX_R im = (by_re ? across : turned) - (by_re ? turned : across);
-    const COMPLEX_R under = by_nought ? 0 : whole;
-    a[0][i] = (by_nought ? a_re : re) / under;
-    a[1][i] = (by_nought ? a_im : im) / under;
+    const COMPLEX_R im = (by_re ? across : along_part) - (by_re ? along_part : across);
+    const COMPLEX_R under = by_zero ? 0 : whole;
+    a[0][i] = (by_zero ? a_re : re) / under;
+    a[1][i] = (by_zero ? a_im : im) / under;
   }
 }
 COMPLEX_LOOP(div) {

@@ -51,7 +51,7 @@ FIRST_OF(first_f32, float)
 FIRST_OF(first_f64, double)
 FIRST_OF(first_i64, int64_t)
 
-static void take_floats(best *b, double extreme, const void *x, size_t n) {
+static void update_best_floats(best *b, double extreme, const void *x, size_t n) {
   if (b->found) {
     if (b->d != b->d) return;
     if (extreme == extreme && !(b->largest ? extreme > b->d : extreme < b->d)) return;
@@ -62,7 +62,7 @@ static void take_floats(best *b, double extreme, const void *x, size_t n) {
   b->index = (int64_t)(b->at + at);
 }
 
-static void take_integers(best *b, int64_t extreme, const int64_t *x, size_t n) {
+static void update_best_integers(best *b, int64_t extreme, const int64_t *x, size_t n) {
   if (b->found && !(b->largest ? extreme > b->i : extreme < b->i)) return;
   b->found = true;
   b->i = extreme;
@@ -73,15 +73,15 @@ static void best_of_run(best *b, const void *x, size_t n) {
   const eti_row_reduce_micro *const m = eti_row_reduce_micro_get();
   if (b->load == ET_F32) {
     const eti_eltwise *const e = eti_eltwise_get();
-    take_floats(b, (double)(b->largest ? e->row_max : e->row_min)(x, n), x, n);
+    update_best_floats(b, (double)(b->largest ? e->row_max : e->row_min)(x, n), x, n);
   } else if (b->load == ET_F64) {
     double extreme = *(const double *)x;
     (b->largest ? m->max_f64 : m->min_f64).rows(&extreme, x, 0, n, 1, NULL);
-    take_floats(b, extreme, x, n);
+    update_best_floats(b, extreme, x, n);
   } else {
     int64_t extreme = *(const int64_t *)x;
     (b->largest ? m->max_i64 : m->min_i64).rows(&extreme, x, 0, n, 1, NULL);
-    take_integers(b, extreme, x, n);
+    update_best_integers(b, extreme, x, n);
   }
   b->at += n;
 }

@@ -321,7 +321,7 @@ typedef struct unpool_row {
 } unpool_row;
 
 // Reads an index and checks it again, since memory may overlap; an invalid index adds nothing.
-static inline bool take_index(const unpool_row *r, int32_t x, int64_t *at) {
+static inline bool read_index(const unpool_row *r, int32_t x, int64_t *at) {
   *at = r->indices[x * r->index_step];
   return *at >= 0 && *at < r->size;
 }
@@ -330,7 +330,7 @@ static void unpool_f32(const unpool_row *r, int32_t n) {
   const float *const grad = (const float *)(const void *)r->grad;
   int64_t at;
   for (int32_t x = 0; x < n; x++) {
-    if (take_index(r, x, &at)) ((float *)(void *)r->out)[at] += grad[x * r->grad_step];
+    if (read_index(r, x, &at)) ((float *)(void *)r->out)[at] += grad[x * r->grad_step];
   }
 }
 
@@ -340,7 +340,7 @@ static void unpool_any(const unpool *u, const unpool_row *r, int32_t n) {
   const ptrdiff_t item = (ptrdiff_t)et_dtype_bytes((et_dtype)u->out->dtype);
   int64_t at;
   for (int32_t x = 0; x < n; x++) {
-    if (!take_index(r, x, &at)) continue;
+    if (!read_index(r, x, &at)) continue;
     const ptrdiff_t to = r->in_rows ? (ptrdiff_t)at
                                     : (ptrdiff_t)(at / r->width) * u->out->strides[rank - 2] +
                                           (ptrdiff_t)(at % r->width) * u->out->strides[rank - 1];

@@ -324,7 +324,7 @@ static eti_shape batch_of(const et_tensor *t) {
 }
 
 // Steps of a tensor along each leading dimension of out.
-static void take_steps(const et_tensor *t, size_t lead, ptrdiff_t steps[ET_MAX_RANK]) {
+static void set_lead_steps(const et_tensor *t, size_t lead, ptrdiff_t steps[ET_MAX_RANK]) {
   const size_t own = t->rank - 2u;
   for (size_t k = 0; k < own; k++) steps[lead - own + k] = t->sizes[k] == 1 ? 0 : t->strides[k];
 }
@@ -355,8 +355,8 @@ et_status op_cdist_forward_out(et_kernel_ctx *ctx, et_value *const *args) {
   shape.sizes[shape.rank++] = b->sizes[b->rank - 2];
   ET_TRY(eti_resize(ctx, out, &shape));
   if (out->numel == 0) return ET_OK;
-  take_steps(a, lead, d.a_batch);
-  take_steps(b, lead, d.b_batch);
+  set_lead_steps(a, lead, d.a_batch);
+  set_lead_steps(b, lead, d.b_batch);
   d.a = a;
   d.b = b;
   d.out = out;

@@ -215,7 +215,7 @@ typedef struct memory {
   size_t bytes;
 } memory;
 
-static bool take_bytes(memory *m, size_t bytes, void **out) {
+static bool claim_bytes(memory *m, size_t bytes, void **out) {
   const size_t rounded = (bytes + 63) / 64 * 64;
   if (rounded > m->bytes) return false;
   *out = m->at;
@@ -233,7 +233,7 @@ static et_status run_axis(const et_kernel_ctx *ctx, const fft *f, size_t i, axis
       state != NULL && state->axes[i].n == f->lengths[i] ? &state->axes[i] : NULL;
   void *tables = known == NULL ? NULL : known->tables;
   eti_fft_plan_init(&plan, f->type, kind_of(f, i), f->lengths[i]);
-  if (!(tables != NULL || take_bytes(&room, plan.table_bytes, &tables)) ||
+  if (!(tables != NULL || claim_bytes(&room, plan.table_bytes, &tables)) ||
       room.bytes < plan.lane_bytes)
     ET_CHECK(false, ctx->err, ET_OUT_OF_RESOURCES,
              "fft: lines of %zu: expected %zu bytes of scratch, got %zu; prepare requests them",
@@ -316,7 +316,7 @@ static et_status run_back(const et_kernel_ctx *ctx, const fft *f, memory room) {
     for (size_t d = shape.rank; d-- > 0; numel *= (size_t)shape.sizes[d])
       between.strides[d] = (ptrdiff_t)numel;
     ET_CHECK(
-        take_bytes(&room, numel * from.bytes, &data), ctx->err, ET_OUT_OF_RESOURCES,
+        claim_bytes(&room, numel * from.bytes, &data), ctx->err, ET_OUT_OF_RESOURCES,
         "fft: several dimensions: expected %zu bytes of scratch, got %zu; prepare requests them",
         numel * from.bytes, ctx->scratch_bytes);
     between.data = data;

@@ -1,4 +1,4 @@
-// layer_norm.c — normalisation over the last dimensions: every slab is one row of results. Relies
+// layer_norm.c — normalisation over the last dimensions: every group of elements is one row. Relies
 // on norm_stats.h for statistics and casts, and on the loops of micro/rows/row_norm.h.
 #include "kernels/kernel.h"
 #include "kernels/lib/norm_stats.h"
@@ -6,15 +6,15 @@
 
 typedef struct layer_run {
   const eti_row_norm_micro *micro;
-  eti_slab x, out, w, b, rows;  // rows: the dimensions that number the slabs, in x
-  eti_slab out_rows;
+  eti_norm_group x, out, w, b, rows;  // rows: the dimensions that number the rows, in x
+  eti_norm_group out_rows;
   const char *x_data, *w_data, *b_data;
   char *out_data;
   const et_tensor *mean, *rstd;
   double eps;
 } layer_run;
 
-static ptrdiff_t slab_offset(const eti_slab *s, size_t i) {
+static ptrdiff_t row_offset(const eti_norm_group *s, size_t i) {
   ptrdiff_t offset = 0;
   if (s->rank == 1)  // avoids the divisions
     return (ptrdiff_t)i * s->strides[0] * (ptrdiff_t)et_dtype_bytes((et_dtype)s->dtype);
@@ -28,22 +28,22 @@ static ptrdiff_t slab_offset(const eti_slab *s, size_t i) {
 // Normalises one row of several chunks, which are read again for every use.
 static void long_row(const layer_run *r, const char *x, char *out, eti_norm_stats *s) {
   const eti_row_norm_micro *const micro = r->micro;
-  _Alignas(64) char x_room[ETI_SLAB_CHUNK * 8], w_room[ETI_SLAB_CHUNK * 8 / 2],
-      b_room[ETI_SLAB_CHUNK * 8 / 2];
-  const bool direct = r->out.dtype == micro->dtype && eti_slab_is_row(&r->out);
-  const size_t step = ETI_SLAB_CHUNK / 2;
+  _Alignas(64) char x_room[ETI_NORM_CHUNK * 8], w_room[ETI_NORM_CHUNK * 8 / 2],
+      b_room[ETI_NORM_CHUNK * 8 / 2];
+  const bool direct = r->out.dtype == micro->dtype && eti_norm_group_is_row(&r->out);
+  const size_t step = ETI_NORM_CHUNK / 2;
   *s = eti_norm_stats_of(micro, &r->x, x);
   const double rstd = eti_rstd_of(s, r->eps);
   for (size_t i = 0; i < r->x.numel; i += step) {
     const size_t n = r->x.numel - i < step ? r->x.numel - i : step;
-    const void *const in = eti_slab_chunk(micro, &r->x, x, i, n, x_room);
+    const void *const in = eti_norm_group_chunk(micro, &r->x, x, i, n, x_room);
     const void *const w =
-        r->w_data == NULL ? NULL : eti_slab_chunk(micro, &r->w, r->w_data, i, n, w_room);
+        r->w_data == NULL ? NULL : eti_norm_group_chunk(micro, &r->w, r->w_data, i, n, w_room);
     const void *const b =
-        r->b_data == NULL ? NULL : eti_slab_chunk(micro, &r->b, r->b_data, i, n, b_room);
+        r->b_data == NULL ? NULL : eti_norm_group_chunk(micro, &r->b, r->b_data, i, n, b_room);
     void *const to = direct ? out + i * micro->esize : x_room;
     micro->normalize(to, in, s->mean, rstd, w, b, n);
-    if (!direct) eti_slab_cast(&r->out, out, i, n, micro->dtype, x_room, false);
+    if (!direct) eti_norm_group_cast(&r->out, out, i, n, micro->dtype, x_room, false);
   }
 }
 
@@ -51,8 +51,8 @@ static void long_rows(void *ctx, size_t begin, size_t end) {
   const layer_run *const r = ctx;
   for (size_t row = begin; row < end; row++) {
     eti_norm_stats s;
-    long_row(r, r->x_data + slab_offset(&r->rows, row),
-             r->out_data + slab_offset(&r->out_rows, row), &s);
+    long_row(r, r->x_data + row_offset(&r->rows, row), r->out_data + row_offset(&r->out_rows, row),
+             &s);
     const double rstd = eti_rstd_of(&s, r->eps);
     eti_norm_set_elements(r->mean, row, &s.mean, 1);
     eti_norm_set_elements(r->rstd, row, &rstd, 1);
@@ -60,17 +60,17 @@ static void long_rows(void *ctx, size_t begin, size_t end) {
 }
 
 // True if rows follow one another in memory.
-static bool is_dense(const eti_slab *row, const eti_slab *rows) {
-  return eti_slab_is_row(row) &&
+static bool is_dense(const eti_norm_group *row, const eti_norm_group *rows) {
+  return eti_norm_group_is_row(row) &&
          (rows->rank == 0 || (rows->rank == 1 && rows->strides[0] == (ptrdiff_t)row->numel));
 }
 
-// Joins `count` rows to one slab.
-static eti_slab rows_of(const eti_slab *row, size_t count) {
+// Joins `count` rows to one group.
+static eti_norm_group rows_of(const eti_norm_group *row, size_t count) {
   const size_t n = row->numel * count;
-  return count == 1
-             ? *row
-             : (eti_slab){.dtype = row->dtype, .numel = n, .rank = 1, .sizes = {n}, .strides = {1}};
+  return count == 1 ? *row
+                    : (eti_norm_group){
+                          .dtype = row->dtype, .numel = n, .rank = 1, .sizes = {n}, .strides = {1}};
 }
 
 enum { TOGETHER = 64 };  // rows that are cast at once, at most
@@ -80,25 +80,25 @@ enum { TOGETHER = 64 };  // rows that are cast at once, at most
 static void short_rows(void *ctx, size_t begin, size_t end) {
   const layer_run *const r = ctx;
   const eti_row_norm_micro *const micro = r->micro;
-  _Alignas(64) char x_room[ETI_SLAB_CHUNK * 8], w_room[ETI_SLAB_CHUNK * 8],
-      b_room[ETI_SLAB_CHUNK * 8];
+  _Alignas(64) char x_room[ETI_NORM_CHUNK * 8], w_room[ETI_NORM_CHUNK * 8],
+      b_room[ETI_NORM_CHUNK * 8];
   double means[TOGETHER], rstds[TOGETHER];
-  const bool direct = r->out.dtype == micro->dtype && eti_slab_is_row(&r->out);
+  const bool direct = r->out.dtype == micro->dtype && eti_norm_group_is_row(&r->out);
   const size_t n = r->x.numel;
   const void *const w =
-      r->w_data == NULL ? NULL : eti_slab_chunk(micro, &r->w, r->w_data, 0, n, w_room);
+      r->w_data == NULL ? NULL : eti_norm_group_chunk(micro, &r->w, r->w_data, 0, n, w_room);
   const void *const b =
-      r->b_data == NULL ? NULL : eti_slab_chunk(micro, &r->b, r->b_data, 0, n, b_room);
-  const eti_slab row_of_x = {.dtype = micro->dtype, .numel = n};
+      r->b_data == NULL ? NULL : eti_norm_group_chunk(micro, &r->b, r->b_data, 0, n, b_room);
+  const eti_norm_group row_of_x = {.dtype = micro->dtype, .numel = n};
   const bool dense = n > 0 && is_dense(&r->x, &r->rows) && is_dense(&r->out, &r->out_rows);
-  size_t most = dense ? ETI_SLAB_CHUNK / n : 1;
+  size_t most = dense ? ETI_NORM_CHUNK / n : 1;
   if (most > TOGETHER) most = TOGETHER;
-  const eti_slab xs = rows_of(&r->x, most), outs = rows_of(&r->out, most);
+  const eti_norm_group xs = rows_of(&r->x, most), outs = rows_of(&r->out, most);
   for (size_t row = begin; row < end; row += most) {
     const size_t m = end - row < most ? end - row : most;
-    char *const out = r->out_data + slab_offset(&r->out_rows, row);
+    char *const out = r->out_data + row_offset(&r->out_rows, row);
     const char *const x =
-        eti_slab_chunk(micro, &xs, r->x_data + slab_offset(&r->rows, row), 0, m * n, x_room);
+        eti_norm_group_chunk(micro, &xs, r->x_data + row_offset(&r->rows, row), 0, m * n, x_room);
     char *const to = direct ? out : x_room;
     for (size_t i = 0; i < m; i++) {
       const size_t at = i * n * micro->esize;
@@ -107,7 +107,7 @@ static void short_rows(void *ctx, size_t begin, size_t end) {
       rstds[i] = eti_rstd_of(&s, r->eps);
       micro->normalize(to + at, x + at, means[i], rstds[i], w, b, n);
     }
-    if (!direct) eti_slab_cast(&outs, out, 0, m * n, micro->dtype, x_room, false);
+    if (!direct) eti_norm_group_cast(&outs, out, 0, m * n, micro->dtype, x_room, false);
     eti_norm_set_elements(r->mean, row, means, m);
     eti_norm_set_elements(r->rstd, row, rstds, m);
   }
@@ -151,15 +151,15 @@ et_status op_native_layer_norm_out(et_kernel_ctx *ctx, et_value *const *args) {
   ET_CHECK(eti_same_shape(out, x), ctx->err, ET_INVALID_ARGUMENT,
            "layer_norm: out is also the mean or rstd");
   const uint32_t inner = eti_dims_from(first, x->rank), outer = eti_dims_from(0, first);
-  r.x = eti_slab_of(x, inner);
-  r.out = eti_slab_of(out, inner);
-  r.rows = eti_slab_of(x, outer);
-  r.out_rows = eti_slab_of(out, outer);
+  r.x = eti_norm_group_of(x, inner);
+  r.out = eti_norm_group_of(out, inner);
+  r.rows = eti_norm_group_of(x, outer);
+  r.out_rows = eti_norm_group_of(out, outer);
   r.x_data = x->data;
   r.out_data = out->data;
-  if (w != NULL) r.w = eti_slab_of(w, eti_dims_from(0, n)), r.w_data = w->data;
-  if (b != NULL) r.b = eti_slab_of(b, eti_dims_from(0, n)), r.b_data = b->data;
-  et_parallel_for(ctx->pool, r.x.numel <= ETI_SLAB_CHUNK ? short_rows : long_rows, &r, r.rows.numel,
+  if (w != NULL) r.w = eti_norm_group_of(w, eti_dims_from(0, n)), r.w_data = w->data;
+  if (b != NULL) r.b = eti_norm_group_of(b, eti_dims_from(0, n)), r.b_data = b->data;
+  et_parallel_for(ctx->pool, r.x.numel <= ETI_NORM_CHUNK ? short_rows : long_rows, &r, r.rows.numel,
                   1 + 8192 / (r.x.numel + 1));
   return ET_OK;
 }

@@ -1,6 +1,6 @@
 // norm.c — group and batch normalisation: one scale and shift per channel. Planes of channels are
-// slabs (norm_stats.h). Channels-last pixels have their own loops, and their groups are transposed
-// to planes for statistics. Relies on micro/rows/row_norm.h and micro/transpose.h.
+// the groups of norm_stats.h. Channels-last pixels have their own loops, and their groups are
+// transposed to planes for statistics. Relies on micro/rows/row_norm.h and micro/transpose.h.
 #include "kernels/kernel.h"
 #include "kernels/micro/transpose.h"
 #include "kernels/lib/norm_stats.h"
@@ -11,7 +11,7 @@
 typedef struct channel_run {
   const eti_row_norm_micro *micro;
   const et_tensor *x, *out, *w, *b, *mean, *var, *save_mean, *save_rstd;
-  eti_slab xs, os;  // of one image's channel (or one channel of all images)
+  eti_norm_group xs, os;  // of one image's channel (or one channel of all images)
   size_t channels, groups;
   double eps;
   const double *group_stats;  // mean and rstd of each group of the image at first_pixel, or NULL
@@ -42,8 +42,8 @@ static void batch_planes(void *ctx, size_t begin, size_t end) {
     const size_t n = i / r->channels, c = i % r->channels;
     double mean, shift;
     const double scale = channel_scale(r, c, &mean, &shift);
-    eti_slab_affine(r->micro, &r->xs, channel_at(r->x, n, c), &r->os, channel_at(r->out, n, c),
-                    mean, scale, shift);
+    eti_norm_group_affine(r->micro, &r->xs, channel_at(r->x, n, c), &r->os,
+                          channel_at(r->out, n, c), mean, scale, shift);
   }
 }
 
@@ -107,9 +107,10 @@ static bool is_pixels(const et_tensor *t, size_t area) {
 static void group_rows(void *ctx, size_t begin, size_t end) {
   const channel_run *const r = ctx;
   const size_t per_group = r->channels / r->groups;
-  eti_slab group = {.dtype = r->x->dtype, .numel = 1};
-  eti_slab_add(&group, (int32_t)per_group, r->x->strides[1]);
-  for (size_t d = 2; d < r->x->rank; d++) eti_slab_add(&group, r->x->sizes[d], r->x->strides[d]);
+  eti_norm_group group = {.dtype = r->x->dtype, .numel = 1};
+  eti_norm_group_add(&group, (int32_t)per_group, r->x->strides[1]);
+  for (size_t d = 2; d < r->x->rank; d++)
+    eti_norm_group_add(&group, r->x->sizes[d], r->x->strides[d]);
   for (size_t i = begin; i < end; i++) {
     const size_t n = i / r->groups, first = i % r->groups * per_group;
     const eti_norm_stats s = eti_norm_stats_of(r->micro, &group, channel_at(r->x, n, first));
@@ -117,8 +118,8 @@ static void group_rows(void *ctx, size_t begin, size_t end) {
     for (size_t c = first; c < first + per_group; c++) {
       const double scale = rstd * eti_norm_element(r->w, c, 1.0),
                    shift = eti_norm_element(r->b, c, 0.0);
-      eti_slab_affine(r->micro, &r->xs, channel_at(r->x, n, c), &r->os, channel_at(r->out, n, c),
-                      s.mean, scale, shift);
+      eti_norm_group_affine(r->micro, &r->xs, channel_at(r->x, n, c), &r->os,
+                            channel_at(r->out, n, c), s.mean, scale, shift);
     }
     eti_norm_set_element(r->save_mean, i, s.mean);
     eti_norm_set_element(r->save_rstd, i, rstd);
@@ -129,15 +130,15 @@ static void group_rows(void *ctx, size_t begin, size_t end) {
 // that statistics add up in the usual order, then normalised from the original.
 enum { MAX_GROUPS = 512 };
 
-typedef struct turned_run {
+typedef struct transposed_run {
   channel_run *r;
   size_t n, area, bytes;  // the image; its pixels; of an element
   char *planes;
   double stats[2 * MAX_GROUPS];
-} turned_run;
+} transposed_run;
 
-static void turn_pixels(void *ctx, size_t begin, size_t end) {
-  const turned_run *const t = ctx;
+static void transpose_pixels(void *ctx, size_t begin, size_t end) {
+  const transposed_run *const t = ctx;
   const size_t row = t->r->channels * t->bytes;
   eti_transpose(t->planes + begin * t->bytes, (ptrdiff_t)(t->area * t->bytes),
                 (const char *)t->r->x->data + (t->r->first_pixel + begin) * row, (ptrdiff_t)row,
@@ -145,10 +146,10 @@ static void turn_pixels(void *ctx, size_t begin, size_t end) {
 }
 
 static void group_stats(void *ctx, size_t begin, size_t end) {
-  turned_run *const t = ctx;
+  transposed_run *const t = ctx;
   const channel_run *const r = t->r;
   const size_t n = r->channels / r->groups * t->area;
-  const eti_slab group = {
+  const eti_norm_group group = {
       .dtype = r->x->dtype, .numel = n, .rank = 1, .sizes = {n}, .strides = {1}};
   for (size_t g = begin; g < end; g++) {
     const eti_norm_stats s = eti_norm_stats_of(r->micro, &group, t->planes + g * n * t->bytes);
@@ -166,18 +167,18 @@ static bool is_apart(const et_tensor *a, const et_tensor *b) {
 }
 
 // False if images are not stored pixel by pixel, or the result overlaps.
-static bool run_turned_groups(const et_kernel_ctx *ctx, const channel_run *whole, size_t n_images,
-                              size_t area) {
+static bool run_transposed_groups(const et_kernel_ctx *ctx, const channel_run *whole,
+                                  size_t n_images, size_t area) {
   const et_tensor *const x = whole->x, *const out = whole->out;
   if (area <= 1 || x->numel == 0 || whole->groups > MAX_GROUPS || !eti_is_channels_last(x) ||
       !eti_is_channels_last(out) || !is_apart(x, out))
     return false;
   channel_run r = *whole;
-  turned_run t = {.r = &r, .area = area, .bytes = et_dtype_bytes((et_dtype)x->dtype)};
+  transposed_run t = {.r = &r, .area = area, .bytes = et_dtype_bytes((et_dtype)x->dtype)};
   r.group_stats = t.stats;
   for (; t.n < n_images; t.n++, r.first_pixel += area) {
     t.planes = (char *)out->data + r.first_pixel * r.channels * t.bytes;
-    et_parallel_for(ctx->pool, turn_pixels, &t, area, 1 + 32768 / r.channels);
+    et_parallel_for(ctx->pool, transpose_pixels, &t, area, 1 + 32768 / r.channels);
     et_parallel_for(ctx->pool, group_stats, &t, r.groups, 1);
     et_parallel_for(ctx->pool, batch_pixels, &r, area, 1 + 32768 / r.channels);
   }
@@ -220,9 +221,9 @@ et_status op_native_group_norm_out(et_kernel_ctx *ctx, et_value *const *args) {
                    .channels = (size_t)channels,
                    .groups = (size_t)groups,
                    .eps = a.eps};
-  r.xs = eti_slab_of(x, eti_dims_from(2, x->rank));
-  r.os = eti_slab_of(out, eti_dims_from(2, x->rank));
-  if (channels == 0 || run_turned_groups(ctx, &r, (size_t)images, (size_t)area)) return ET_OK;
+  r.xs = eti_norm_group_of(x, eti_dims_from(2, x->rank));
+  r.os = eti_norm_group_of(out, eti_dims_from(2, x->rank));
+  if (channels == 0 || run_transposed_groups(ctx, &r, (size_t)images, (size_t)area)) return ET_OK;
   et_parallel_for(ctx->pool, group_rows, &r, (size_t)(images * groups), 1);
   return ET_OK;
 }
@@ -235,8 +236,8 @@ static et_status run_batch_norm(const et_kernel_ctx *ctx, channel_run *r) {
   r->channels = (size_t)x->sizes[1];
   if (x->numel == 0) return ET_OK;
   const size_t n_images = (size_t)x->sizes[0], area = x->numel / (n_images * r->channels);
-  r->xs = eti_slab_of(x, eti_dims_from(2, x->rank));
-  r->os = eti_slab_of(r->out, eti_dims_from(2, x->rank));
+  r->xs = eti_norm_group_of(x, eti_dims_from(2, x->rank));
+  r->os = eti_norm_group_of(r->out, eti_dims_from(2, x->rank));
   if (is_pixels(x, area) && is_pixels(r->out, area)) {
     et_parallel_for(ctx->pool, batch_pixels, r, n_images * area, 1 + 32768 / r->channels);
   } else {
@@ -299,19 +300,19 @@ et_status op_native_batch_norm_legit_no_training_out(et_kernel_ctx *ctx, et_valu
 // Computes statistics of the batch itself; they also update the running ones with the given
 // momentum.
 static void train_channels(const channel_run *r, double momentum, bool keep_running) {
-  eti_slab all = {.dtype = r->x->dtype, .numel = 1};
+  eti_norm_group all = {.dtype = r->x->dtype, .numel = 1};
   for (size_t d = 0; d < r->x->rank; d++) {
-    if (d != 1) eti_slab_add(&all, r->x->sizes[d], r->x->strides[d]);
+    if (d != 1) eti_norm_group_add(&all, r->x->sizes[d], r->x->strides[d]);
   }
-  eti_slab os = {.dtype = r->out->dtype, .numel = 1};
+  eti_norm_group os = {.dtype = r->out->dtype, .numel = 1};
   for (size_t d = 0; d < r->x->rank; d++) {
-    if (d != 1) eti_slab_add(&os, r->out->sizes[d], r->out->strides[d]);
+    if (d != 1) eti_norm_group_add(&os, r->out->sizes[d], r->out->strides[d]);
   }
   for (size_t c = 0; c < (size_t)r->x->sizes[1]; c++) {
     const eti_norm_stats s = eti_norm_stats_of(r->micro, &all, channel_at(r->x, 0, c));
     const double rstd = eti_rstd_of(&s, r->eps), scale = rstd * eti_norm_element(r->w, c, 1.0);
-    eti_slab_affine(r->micro, &all, channel_at(r->x, 0, c), &os, channel_at(r->out, 0, c), s.mean,
-                    scale, eti_norm_element(r->b, c, 0.0));
+    eti_norm_group_affine(r->micro, &all, channel_at(r->x, 0, c), &os, channel_at(r->out, 0, c),
+                          s.mean, scale, eti_norm_element(r->b, c, 0.0));
     eti_norm_set_element(r->save_mean, c, s.mean);
     eti_norm_set_element(r->save_rstd, c, rstd);
     if (!keep_running) continue;

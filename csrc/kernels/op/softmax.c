@@ -298,9 +298,9 @@ static et_status run_softmax(const et_kernel_ctx *ctx, et_value *const *args, bo
            et_dtype_name((et_dtype)out->dtype));
   ET_TRY(eti_resize_like(ctx, out, self));
   if (out->numel == 0) return ET_OK;
-  const bool alike = eti_same_layout(out, self) && out->dtype == self->dtype;
-  if (!alike) ET_TRY(eti_copy_tensor(ctx, out, self));
-  run_job(ctx, out, alike ? self->data : out->data, dim, log);
+  const bool same_layout = eti_same_layout(out, self) && out->dtype == self->dtype;
+  if (!same_layout) ET_TRY(eti_copy_tensor(ctx, out, self));
+  run_job(ctx, out, same_layout ? self->data : out->data, dim, log);
   return ET_OK;
 }
 

@@ -61,10 +61,10 @@ ALWAYS FN(complex) FN(plus)(FN(complex) a, T x, FN(complex) t) {
   return (FN(complex)){FFT_FMA(x, t.re, a.re), FFT_FMA(x, t.im, a.im)};
 }
 // a - i·b and a + i·b
-ALWAYS FN(complex) FN(turned)(FN(complex) a, FN(complex) b) {
+ALWAYS FN(complex) FN(minus_i)(FN(complex) a, FN(complex) b) {
   return (FN(complex)){a.re + b.im, a.im - b.re};
 }
-ALWAYS FN(complex) FN(turned_back)(FN(complex) a, FN(complex) b) {
+ALWAYS FN(complex) FN(plus_i)(FN(complex) a, FN(complex) b) {
   return (FN(complex)){a.re - b.im, a.im + b.re};
 }
 
@@ -91,8 +91,8 @@ ALWAYS void FN(radix3)(const FN(rows) r, size_t s, const FN(complex) * w, bool u
     const FN(complex) t = FN(sum)(b, c), d = FN(difference)(b, c);
     const FN(complex) mean = FN(plus)(a, (T)-0.5, t), turn = {sine * d.re, sine * d.im};
     FN(store)(&r, s, 0, q, FN(sum)(a, t));
-    FN(store)(&r, s, 1, q, FN(twisted)(FN(turned)(mean, turn), w, unit));
-    FN(store)(&r, s, 2, q, FN(twisted)(FN(turned_back)(mean, turn), w + 1, unit));
+    FN(store)(&r, s, 1, q, FN(twisted)(FN(minus_i)(mean, turn), w, unit));
+    FN(store)(&r, s, 2, q, FN(twisted)(FN(plus_i)(mean, turn), w + 1, unit));
   }
 }
 
@@ -104,9 +104,9 @@ ALWAYS void FN(radix4)(const FN(rows) r, size_t s, const FN(complex) * w, bool u
     const FN(complex) ac = FN(sum)(a, c), bd = FN(sum)(b, d);
     const FN(complex) a_c = FN(difference)(a, c), b_d = FN(difference)(b, d);
     FN(store)(&r, s, 0, q, FN(sum)(ac, bd));
-    FN(store)(&r, s, 1, q, FN(twisted)(FN(turned)(a_c, b_d), w, unit));
+    FN(store)(&r, s, 1, q, FN(twisted)(FN(minus_i)(a_c, b_d), w, unit));
     FN(store)(&r, s, 2, q, FN(twisted)(FN(difference)(ac, bd), w + 1, unit));
-    FN(store)(&r, s, 3, q, FN(twisted)(FN(turned_back)(a_c, b_d), w + 2, unit));
+    FN(store)(&r, s, 3, q, FN(twisted)(FN(plus_i)(a_c, b_d), w + 2, unit));
   }
 }
 
@@ -125,10 +125,10 @@ ALWAYS void FN(radix5)(const FN(rows) r, size_t s, const FN(complex) * w, bool u
     const FN(complex) turn_near = FN(plus)(FN(scaled)(s1, b_e), s2, c_d);
     const FN(complex) turn_far = FN(plus)(FN(scaled)(s2, b_e), -s1, c_d);
     FN(store)(&r, s, 0, q, FN(sum)(FN(sum)(a, be), cd));
-    FN(store)(&r, s, 1, q, FN(twisted)(FN(turned)(near, turn_near), w, unit));
-    FN(store)(&r, s, 2, q, FN(twisted)(FN(turned)(far, turn_far), w + 1, unit));
-    FN(store)(&r, s, 3, q, FN(twisted)(FN(turned_back)(far, turn_far), w + 2, unit));
-    FN(store)(&r, s, 4, q, FN(twisted)(FN(turned_back)(near, turn_near), w + 3, unit));
+    FN(store)(&r, s, 1, q, FN(twisted)(FN(minus_i)(near, turn_near), w, unit));
+    FN(store)(&r, s, 2, q, FN(twisted)(FN(minus_i)(far, turn_far), w + 1, unit));
+    FN(store)(&r, s, 3, q, FN(twisted)(FN(plus_i)(far, turn_far), w + 2, unit));
+    FN(store)(&r, s, 4, q, FN(twisted)(FN(plus_i)(near, turn_near), w + 3, unit));
   }
 }
 
@@ -152,12 +152,12 @@ ALWAYS void FN(radix7)(const FN(rows) r, size_t s, const FN(complex) * w, bool u
     const FN(complex) turn_side = FN(plus)(FN(plus)(FN(scaled)(s2, d1), -s3, d2), -s1, d3);
     const FN(complex) turn_far = FN(plus)(FN(plus)(FN(scaled)(s3, d1), -s1, d2), s2, d3);
     FN(store)(&r, s, 0, q, FN(sum)(FN(sum)(a, t1), FN(sum)(t2, t3)));
-    FN(store)(&r, s, 1, q, FN(twisted)(FN(turned)(near, turn_near), w, unit));
-    FN(store)(&r, s, 2, q, FN(twisted)(FN(turned)(side, turn_side), w + 1, unit));
-    FN(store)(&r, s, 3, q, FN(twisted)(FN(turned)(far, turn_far), w + 2, unit));
-    FN(store)(&r, s, 4, q, FN(twisted)(FN(turned_back)(far, turn_far), w + 3, unit));
-    FN(store)(&r, s, 5, q, FN(twisted)(FN(turned_back)(side, turn_side), w + 4, unit));
-    FN(store)(&r, s, 6, q, FN(twisted)(FN(turned_back)(near, turn_near), w + 5, unit));
+    FN(store)(&r, s, 1, q, FN(twisted)(FN(minus_i)(near, turn_near), w, unit));
+    FN(store)(&r, s, 2, q, FN(twisted)(FN(minus_i)(side, turn_side), w + 1, unit));
+    FN(store)(&r, s, 3, q, FN(twisted)(FN(minus_i)(far, turn_far), w + 2, unit));
+    FN(store)(&r, s, 4, q, FN(twisted)(FN(plus_i)(far, turn_far), w + 3, unit));
+    FN(store)(&r, s, 5, q, FN(twisted)(FN(plus_i)(side, turn_side), w + 4, unit));
+    FN(store)(&r, s, 6, q, FN(twisted)(FN(plus_i)(near, turn_near), w + 5, unit));
   }
 }
 
@@ -175,19 +175,20 @@ ALWAYS void FN(radix8)(const FN(rows) r, size_t s, const FN(complex) * w, bool u
     const FN(complex) ac = FN(sum)(a, c), bd = FN(sum)(b, d);
     const FN(complex) a_c = FN(difference)(a, c), b_d = FN(difference)(b, d);
     FN(store)(&r, s, 0, q, FN(sum)(ac, bd));
-    FN(store)(&r, s, 2, q, FN(twisted)(FN(turned)(a_c, b_d), w + 1, unit));
+    FN(store)(&r, s, 2, q, FN(twisted)(FN(minus_i)(a_c, b_d), w + 1, unit));
     FN(store)(&r, s, 4, q, FN(twisted)(FN(difference)(ac, bd), w + 3, unit));
-    FN(store)(&r, s, 6, q, FN(twisted)(FN(turned_back)(a_c, b_d), w + 5, unit));
+    FN(store)(&r, s, 6, q, FN(twisted)(FN(plus_i)(a_c, b_d), w + 5, unit));
     const FN(complex) e = FN(difference)(x0, x4), g = FN(difference)(x2, x6),
                       f = FN(difference)(x1, x5), h = FN(difference)(x3, x7);
-    const FN(complex) f_turned = {half * (f.re + f.im), half * (f.im - f.re)},
-                      h_turned = {half * (h.im - h.re), half * -(h.re + h.im)};
-    const FN(complex) eg = FN(turned)(e, g), e_g = FN(turned_back)(e, g);
-    const FN(complex) fh = FN(sum)(f_turned, h_turned), f_h = FN(difference)(f_turned, h_turned);
+    const FN(complex) f_rotated = {half * (f.re + f.im), half * (f.im - f.re)},
+                      h_rotated = {half * (h.im - h.re), half * -(h.re + h.im)};
+    const FN(complex) eg = FN(minus_i)(e, g), e_g = FN(plus_i)(e, g);
+    const FN(complex) fh = FN(sum)(f_rotated, h_rotated),
+                      f_h = FN(difference)(f_rotated, h_rotated);
     FN(store)(&r, s, 1, q, FN(twisted)(FN(sum)(eg, fh), w, unit));
-    FN(store)(&r, s, 3, q, FN(twisted)(FN(turned)(e_g, f_h), w + 2, unit));
+    FN(store)(&r, s, 3, q, FN(twisted)(FN(minus_i)(e_g, f_h), w + 2, unit));
     FN(store)(&r, s, 5, q, FN(twisted)(FN(difference)(eg, fh), w + 4, unit));
-    FN(store)(&r, s, 7, q, FN(twisted)(FN(turned_back)(e_g, f_h), w + 6, unit));
+    FN(store)(&r, s, 7, q, FN(twisted)(FN(plus_i)(e_g, f_h), w + 6, unit));
   }
 }
 
@@ -224,9 +225,9 @@ ALWAYS void FN(odd_results)(const FN(rows) r, size_t s, size_t q, size_t n, size
       if (k == 0) {
         FN(store)(&r, s, 0, q + l, v);
       } else {
-        FN(store)(&r, s, k, q + l, FN(twisted)(FN(turned)(v, turn), w + k - 1, unit));
+        FN(store)(&r, s, k, q + l, FN(twisted)(FN(minus_i)(v, turn), w + k - 1, unit));
         FN(store)(&r, s, radix - k, q + l,
-                  FN(twisted)(FN(turned_back)(v, turn), w + radix - k - 1, unit));
+                  FN(twisted)(FN(plus_i)(v, turn), w + radix - k - 1, unit));
       }
     }
   }
@@ -470,8 +471,8 @@ static void FN(read_rows)(eti_fft_planes to, const void *from, ptrdiff_t step, s
   }
 }
 
-static void FN(read_turned)(eti_fft_planes to, const void *from, const void *factors, size_t step,
-                            size_t lanes, size_t n) {
+static void FN(read_twiddled)(eti_fft_planes to, const void *from, const void *factors, size_t step,
+                              size_t lanes, size_t n) {
   ET_ASSERT(FN(hold)(to) && ETI_HOLDS(from, n, T) && ETI_HOLDS(factors, n, T));
   T *restrict re = to.re, *restrict im = to.im;
   const T *restrict x = from, *restrict f = factors;
@@ -516,8 +517,8 @@ ALWAYS FN(complex) FN(folded)(FN(complex) a, FN(complex) mirror, FN(complex) roo
   const FN(complex) b = {mirror.re, -mirror.im}, d = FN(difference)(a, b);
   // d times i · conj root
   const FN(complex)
-      turned = {FFT_FMA(d.re, root.im, -(d.im * root.re)), FFT_FMA(d.re, root.re, d.im * root.im)};
-  return FN(sum)(FN(sum)(a, b), turned);
+      rotated = {FFT_FMA(d.re, root.im, -(d.im * root.re)), FFT_FMA(d.re, root.re, d.im * root.im)};
+  return FN(sum)(FN(sum)(a, b), rotated);
 }
 
 // Numbers 1 … m - 1 of a single line, whose neighbours are in the line itself.

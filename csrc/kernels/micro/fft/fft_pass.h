@@ -53,8 +53,8 @@ typedef struct eti_fft_micro {
   void (*write_rows)(void *to, ptrdiff_t step, eti_fft_planes from, size_t lanes, size_t n,
                      double factor, unsigned order);
   // Reads rows as read_rows does, times factors in the same layout.
-  void (*read_turned)(eti_fft_planes to, const void *from, const void *factors, size_t step,
-                      size_t lanes, size_t n);
+  void (*read_twiddled)(eti_fft_planes to, const void *from, const void *factors, size_t step,
+                        size_t lanes, size_t n);
   // Computes the transform of 2m real numbers from that of their m pairs, and its inverse; roots
   // are exp(-πi·k / m), k ≤ m.
   void (*unfold)(eti_fft_planes dst, eti_fft_planes src, const void *roots, size_t m, size_t lanes,
@@ -67,17 +67,17 @@ typedef struct eti_fft_micro {
 enum { ETI_FFT_F32, ETI_FFT_F64, ETI_FFT_TYPES };
 
 // A row of a table of variants, whose loops end in `suffix`. A build without the type has no loops.
-#define ETI_FFT_ROW(type, item, suffix)                  \
-  {.dtype = type,                                        \
-   .esize = sizeof(item),                                \
-   .pass = ETI_BUILT(type, pass_##suffix),               \
-   .read = ETI_BUILT(type, read_##suffix),               \
-   .write = ETI_BUILT(type, write_##suffix),             \
-   .read_rows = ETI_BUILT(type, read_rows_##suffix),     \
-   .read_turned = ETI_BUILT(type, read_turned_##suffix), \
-   .write_rows = ETI_BUILT(type, write_rows_##suffix),   \
-   .unfold = ETI_BUILT(type, unfold_##suffix),           \
-   .fold = ETI_BUILT(type, fold_##suffix),               \
+#define ETI_FFT_ROW(type, item, suffix)                      \
+  {.dtype = type,                                            \
+   .esize = sizeof(item),                                    \
+   .pass = ETI_BUILT(type, pass_##suffix),                   \
+   .read = ETI_BUILT(type, read_##suffix),                   \
+   .write = ETI_BUILT(type, write_##suffix),                 \
+   .read_rows = ETI_BUILT(type, read_rows_##suffix),         \
+   .read_twiddled = ETI_BUILT(type, read_twiddled_##suffix), \
+   .write_rows = ETI_BUILT(type, write_rows_##suffix),       \
+   .unfold = ETI_BUILT(type, unfold_##suffix),               \
+   .fold = ETI_BUILT(type, fold_##suffix),                   \
    .multiply = ETI_BUILT(type, multiply_##suffix)}
 
 const eti_fft_micro *eti_fft_micro_best(int type);

@@ -320,8 +320,8 @@ static void run_rows(const eti_gemm *g, const part *p, char *work, size_t bytes)
 
 // Runs with both operands packed: a block of B is packed once, for all rows, before k advances. C
 // is in place, so partial sums can stay there in between.
-static void run_slabs(const eti_gemm *g, const part *p, const blocks *s, block *k, char *a_room,
-                      char *b_room) {
+static void run_packed_blocks(const eti_gemm *g, const part *p, const blocks *s, block *k,
+                              char *a_room, char *b_room) {
   const size_t es = g->kernel->esize;
   for (k->j = p->n0; k->j < p->n1; k->j += s->nb) {
     k->n = at_most(p->n1 - k->j, s->nb);
@@ -362,7 +362,7 @@ static void run_part(const eti_gemm *g, const part *p, char *work, size_t bytes)
   char *const c_room = a_room + (packs_a ? round_up(s.mb * s.kb * es, WORK_ALIGN) : 0);
   block k = {.c_step = buffers_c ? s.nb : g->c_step};
   if (packs_b && !buffers_c && s.kb < g->k && s.mb < m) {
-    run_slabs(g, p, &s, &k, a_room, b_room);
+    run_packed_blocks(g, p, &s, &k, a_room, b_room);
     return;
   }
   for (k.j = p->n0; k.j < p->n1; k.j += s.nb) {
@@ -376,10 +376,10 @@ static void run_part(const eti_gemm *g, const part *p, char *work, size_t bytes)
       do {  // once even when there is nothing to add: C is then initialised
         k.n_k = at_most(g->k - k0, s.kb);
         k.range = k0 + k.n_k == g->k ? g->range : NULL;
-        const bool b_is_there = packs_b && k.i != p->m0 && k.n_k == g->k;
+        const bool b_is_packed = packs_b && k.i != p->m0 && k.n_k == g->k;
         if (!packs_b) {
           k.b = ready(&g->b, es, k.j, k0);
-        } else if (!b_is_there) {
+        } else if (!b_is_packed) {
           k.b = packed(g, &g->b, b_room, k.j, k.n, k0, k.n_k);
         }
         k.a = packs_a ? packed(g, &g->a, a_room, k.i, k.m, k0, k.n_k) : ready(&g->a, es, k.i, k0);

@@ -51,7 +51,7 @@ ETI_INLINE float eti_cos_reduced(float r) {
 }
 // The tangent of r + low in even quadrants; in odd ones the negative reciprocal, corrected for what
 // both roundings lost.
-ETI_INLINE float eti_tan_turned(float r, float low, uint32_t quadrant) {
+ETI_INLINE float eti_tan_rotated(float r, float low, uint32_t quadrant) {
   const float t = r * r;
   float p = 0x1.1e920cp-8f;
   p = eti_fma_f32(p, t, 0x1.9bf346p-14f);
@@ -67,7 +67,7 @@ ETI_INLINE float eti_tan_turned(float r, float low, uint32_t quadrant) {
 }
 
 // sin(r + quadrant · π/2).
-ETI_INLINE float eti_sin_turned(float r, uint32_t quadrant) {
+ETI_INLINE float eti_sin_rotated(float r, uint32_t quadrant) {
   const float y = (quadrant & 1u) != 0 ? eti_cos_reduced(r) : eti_sin_reduced(r);
   return eti_f32_from_bits(eti_f32_bits(y) ^ (quadrant & 2u) << 30);
 }
@@ -75,18 +75,18 @@ ETI_INLINE float eti_sin_turned(float r, uint32_t quadrant) {
 ETI_INLINE float eti_sin_f32(float x) {
   uint32_t quadrant;
   const float r = eti_angle_f32(x, &quadrant);
-  return x == 0.0f ? x : eti_sin_turned(r, quadrant);
+  return x == 0.0f ? x : eti_sin_rotated(r, quadrant);
 }
 ETI_INLINE float eti_cos_f32(float x) {
   uint32_t quadrant;
   const float r = eti_angle_f32(x, &quadrant);
-  return eti_sin_turned(r, quadrant + 1u);
+  return eti_sin_rotated(r, quadrant + 1u);
 }
 ETI_INLINE float eti_tan_f32(float x) {
   uint32_t quadrant;
   float low;
   const float r = eti_angle_pair_f32(x, &quadrant, &low);
-  return x == 0.0f ? x : eti_tan_turned(r, low, quadrant);
+  return x == 0.0f ? x : eti_tan_rotated(r, low, quadrant);
 }
 
 // ---- the same for large angles, in f64

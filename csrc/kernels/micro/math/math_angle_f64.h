@@ -48,7 +48,7 @@ ETI_INLINE double eti_cos_reduced_f64(double r, double low) {
 
 // The tangent of r + low in even quadrants, p fitted for relative error 2^-56; in odd ones the
 // negative reciprocal, corrected for what both roundings lost.
-ETI_INLINE double eti_tan_turned_f64(double r, double low, uint64_t quadrant) {
+ETI_INLINE double eti_tan_rotated_f64(double r, double low, uint64_t quadrant) {
   const double z = r * r, t = z * z;
   double odd = 0x1.60e3c16128b65p-16, even = -0x1.7e9ecca1873bcp-15;
   odd = eti_fma_f64(odd, t, 0x1.7d1f124f1457dp-14);
@@ -66,12 +66,12 @@ ETI_INLINE double eti_tan_turned_f64(double r, double low, uint64_t quadrant) {
   const double p = eti_fma_f64(odd, z, even);
   const double more = eti_fma_f64(p * z, r, eti_fma_f64(low, z, low));
   const double y = r + more, y_low = more - (y - r), c = -1.0 / y;
-  const double turned = eti_fma_f64(c, eti_fma_f64(c, y_low, eti_fma_f64(c, y, 1.0)), c);
-  return (quadrant & 1u) != 0 ? turned : y;
+  const double reciprocal = eti_fma_f64(c, eti_fma_f64(c, y_low, eti_fma_f64(c, y, 1.0)), c);
+  return (quadrant & 1u) != 0 ? reciprocal : y;
 }
 
 // sin(r + low + quadrant · π/2).
-ETI_INLINE double eti_sin_turned_f64(double r, double low, uint64_t quadrant) {
+ETI_INLINE double eti_sin_rotated_f64(double r, double low, uint64_t quadrant) {
   const double y = (quadrant & 1u) != 0 ? eti_cos_reduced_f64(r, low) : eti_sin_reduced_f64(r, low);
   return eti_f64_from_bits(eti_f64_bits(y) ^ (quadrant & 2u) << 62);
 }
@@ -80,19 +80,19 @@ ETI_INLINE double eti_sin_f64(double x) {
   uint64_t quadrant;
   double low;
   const double r = eti_angle_f64(x, &quadrant, &low);
-  return x == 0.0 ? x : eti_sin_turned_f64(r, low, quadrant);
+  return x == 0.0 ? x : eti_sin_rotated_f64(r, low, quadrant);
 }
 ETI_INLINE double eti_cos_f64(double x) {
   uint64_t quadrant;
   double low;
   const double r = eti_angle_f64(x, &quadrant, &low);
-  return eti_sin_turned_f64(r, low, quadrant + 1u);
+  return eti_sin_rotated_f64(r, low, quadrant + 1u);
 }
 ETI_INLINE double eti_tan_f64(double x) {
   uint64_t quadrant;
   double low;
   const double r = eti_angle_f64(x, &quadrant, &low);
-  return fabs(x) < 0x1p-28 ? x : eti_tan_turned_f64(r, low, quadrant);
+  return fabs(x) < 0x1p-28 ? x : eti_tan_rotated_f64(r, low, quadrant);
 }
 
 // Remainder and quadrant of an angle of at least 2^20: 192 bits of 2/π are multiplied, from the
@@ -149,19 +149,19 @@ static inline double eti_sin_large_f64(double x) {
   uint64_t quadrant;
   double low;
   const double r = eti_reduce_large_f64(x, &quadrant, &low);
-  return eti_sin_turned_f64(r, low, quadrant);
+  return eti_sin_rotated_f64(r, low, quadrant);
 }
 static inline double eti_cos_large_f64(double x) {
   uint64_t quadrant;
   double low;
   const double r = eti_reduce_large_f64(x, &quadrant, &low);
-  return eti_sin_turned_f64(r, low, quadrant + 1u);
+  return eti_sin_rotated_f64(r, low, quadrant + 1u);
 }
 static inline double eti_tan_large_f64(double x) {
   uint64_t quadrant;
   double low;
   const double r = eti_reduce_large_f64(x, &quadrant, &low);
-  return eti_tan_turned_f64(r, low, quadrant);
+  return eti_tan_rotated_f64(r, low, quadrant);
 }
 
 // ---- inverse circular functions

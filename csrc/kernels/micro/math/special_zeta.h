@@ -11,7 +11,7 @@
 #include <stddef.h>
 
 // The value for x ≤ 1, where the sum does not converge.
-ETI_INLINE double eti_zeta_endless(double x) {
+ETI_INLINE double eti_zeta_divergent(double x) {
   return x == 1.0 ? (double)INFINITY : (double)NAN;
 }
 
@@ -32,7 +32,7 @@ ETI_INLINE float eti_zeta_common_f32(float exponent, float shift) {
   p = (x + 3.0) * (x + 4.0) * t * p - 0.00138888888888888889;
   p = (x + 1.0) * (x + 2.0) * t * p + 0.0833333333333333333;
   const double rest = term * ((a / (x - 1.0) + 0.5) + x * inverse * p);
-  return (float)(x <= 1.0 ? eti_zeta_endless(x) : near + (far + rest));
+  return (float)(x <= 1.0 ? eti_zeta_divergent(x) : near + (far + rest));
 }
 ETI_INLINE void eti_zeta_all_f32(float *y, const float *x, const float *q, size_t n) {
   for (size_t i = 0; i < n; i++) y[i] = eti_zeta_common_f32(x[i], q[i]);
@@ -62,7 +62,7 @@ ETI_INLINE double eti_zeta_common_f64(double x, double q) {
 }
 ETI_INLINE void eti_zeta_all_f64(double *y, const double *x, const double *q, size_t n) {
   for (size_t i = 0; i < n; i++)
-    y[i] = x[i] <= 1.0 ? eti_zeta_endless(x[i]) : eti_zeta_common_f64(x[i], q[i]);
+    y[i] = x[i] <= 1.0 ? eti_zeta_divergent(x[i]) : eti_zeta_common_f64(x[i], q[i]);
 }
 
 #endif  // ET_SPECIAL_ZETA_H

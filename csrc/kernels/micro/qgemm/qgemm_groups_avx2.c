@@ -80,21 +80,21 @@ INLINE void multiply(const int8_t *const a[MR], size_t k, const uint8_t *w, size
   }
 }
 
-INLINE void begin(const place *p, size_t m, vi s[MR][NV]) {
+INLINE void begin_sums(const place *p, size_t m, vi s[MR][NV]) {
   UNROLL for (size_t r = 0; r < m; r++) {
     UNROLL for (size_t v = 0; v < NV; v++) s[r][v] = _mm256_set1_epi32(*p->begins[r]);
   }
 }
 
 // The sums in 32 bits.
-INLINE void end(size_t m, vi s[MR][NV]) {
+INLINE void widen_sums(size_t m, vi s[MR][NV]) {
   UNROLL for (size_t r = 0; r < m; r++) {
     UNROLL for (size_t v = 0; v < NV; v++) s[r][v] = eti_q4_widen(s[r][v]);
   }
 }
 
 // Adds the products of a part of n terms.
-INLINE void pass(place *p, size_t n, size_t m) {
+INLINE void skip_terms(place *p, size_t n, size_t m) {
   UNROLL for (size_t r = 0; r < m; r++) {
     p->a[r] += n;
     p->begins[r]++;
@@ -104,12 +104,12 @@ INLINE void pass(place *p, size_t n, size_t m) {
 
 // The sums over the next PART terms.
 INLINE void sum_part(place *p, size_t m, vi s[MR][NV]) {
-  begin(p, m, s);
+  begin_sums(p, m, s);
   UNROLL for (size_t k = 0; k < PART; k += STEP) {
     multiply(p->a, k, p->w + k / STEP * STEP_BYTES, m, s);
   }
-  end(m, s);
-  pass(p, PART, m);
+  widen_sums(m, s);
+  skip_terms(p, PART, m);
 }
 
 typedef struct sums {
@@ -121,7 +121,7 @@ typedef struct sums {
 static __attribute__((noinline)) sums sum_last(place p, size_t n) {
   sums s;
   size_t k = 0;
-  begin(&p, MR, s.of);
+  begin_sums(&p, MR, s.of);
   for (; k + STEP <= n; k += STEP) multiply(p.a, k, p.w + k / STEP * STEP_BYTES, MR, s.of);
   if (k < n) {
     int8_t last[MR][STEP] = {{0}};
@@ -129,7 +129,7 @@ static __attribute__((noinline)) sums sum_last(place p, size_t n) {
     for (size_t r = 0; r < MR; r++) at[r] = memcpy(last[r], p.a[r] + k, n - k);
     multiply(at, 0, p.w + k / STEP * STEP_BYTES, MR, s.of);
   }
-  end(MR, s.of);
+  widen_sums(MR, s.of);
   return s;
 }
 
@@ -158,7 +158,7 @@ INLINE void sum_group(place *p, size_t group, size_t m, vi s[MR][NV]) {
   if (rest != 0) {
     const sums more = sum_last(*p, rest);
     add_sums(s, more.of, m);
-    pass(p, rest, m);
+    skip_terms(p, rest, m);
   }
 }
 
@@ -175,8 +175,8 @@ static int32_t sum_of(const int8_t *a, size_t n) {
 }
 
 // Subtracts zeros times the terms of the group at a from its sums.
-INLINE void take_zeros(const eti_qgroups_tile *t, const int8_t *zero, const int8_t *a, size_t m,
-                       vi s[MR][NV]) {
+INLINE void subtract_zeros(const eti_qgroups_tile *t, const int8_t *zero, const int8_t *a, size_t m,
+                           vi s[MR][NV]) {
   UNROLL for (size_t r = 0; r < m; r++) {
     const vi terms = _mm256_set1_epi32(sum_of(a + r * t->n_groups * t->group, t->group));
     UNROLL for (size_t v = 0; v < NV; v++) {
@@ -231,7 +231,7 @@ INLINE void rows(const eti_qgroups_tile *given, size_t first, size_t m, bool is_
     } else {
       sum_group(&p, t.group, m, s);
     }
-    if (!is_plain && t.zero != NULL) take_zeros(&t, t.zero + j * NR, a, m, s);
+    if (!is_plain && t.zero != NULL) subtract_zeros(&t, t.zero + j * NR, a, m, s);
     UNROLL for (size_t v = 0; v < NV; v++) {
       const vf scale = scales_at(&t, j * NR + v * LANES);
       UNROLL for (size_t r = 0; r < m; r++) {

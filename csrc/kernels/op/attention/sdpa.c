@@ -130,11 +130,11 @@ static void describe_rows(const et_tensor *t, size_t members, size_t share, cons
 static void set_heads(const arguments *x, size_t n_heads, eti_attention *a, size_t *k_share,
                       size_t *v_share) {
   const size_t k = size_of(x->k, 2), v = size_of(x->v, 2);
-  const bool alike = x->shares_heads && k == v;
-  a->members = alike ? n_heads / k : 1;
-  a->heads = alike ? k : n_heads;
-  *k_share = x->shares_heads && !alike ? n_heads / k : 1;
-  *v_share = x->shares_heads && !alike ? n_heads / v : 1;
+  const bool is_grouped = x->shares_heads && k == v;
+  a->members = is_grouped ? n_heads / k : 1;
+  a->heads = is_grouped ? k : n_heads;
+  *k_share = x->shares_heads && !is_grouped ? n_heads / k : 1;
+  *v_share = x->shares_heads && !is_grouped ? n_heads / v : 1;
 }
 
 static et_status read_arguments(const et_kernel_ctx *ctx, et_value *const *args, arguments *x,

@@ -159,7 +159,7 @@ static bool is_pointwise(const eti_conv *c) {
 
 static eti_conv_way best_way(const eti_conv *c) {
   const bool by_planes = c->out.c_step != 1 || c->out.steps[2] == 1;
-  if (!by_planes || c->ready.stage == ETI_CONV_TURNED ||
+  if (!by_planes || c->ready.stage == ETI_CONV_TO_PIXELS ||
       (c->pixels <= ETI_CONV_FEW_PIXELS && c->c_out >= ETI_CONV_FEW_CHANNELS))
     return ETI_CONV_BY_CHANNEL;
   return ETI_CONV_BY_PIXEL;

@@ -24,8 +24,8 @@ typedef enum eti_conv_way {
 // channels-last order, half types as f32.
 typedef enum eti_conv_stage {
   ETI_CONV_IN_PLACE,
-  ETI_CONV_TURNED,
-  ETI_CONV_WIDENED,  // half types as f32 in their own layout
+  ETI_CONV_TO_PIXELS,  // planes transposed to channels-last pixels
+  ETI_CONV_WIDENED,    // half types as f32 in their own layout
 } eti_conv_stage;
 
 enum {

@@ -21,8 +21,8 @@ bool eti_conv_pixel_step(const eti_image *im, ptrdiff_t *step) {
 }
 
 enum {
-  TURN_COST = 500,                 // multiply-adds in the time of transposing an element and back
-  TURN_HALVES = 8 * 1024,          // halves that are transposed before they are widened
+  TRANSPOSE_COST = 500,            // multiply-adds in the time of transposing an element and back
+  TRANSPOSE_HALVES = 8 * 1024,     // halves that are transposed before they are widened
   GRAIN = 16 * 1024,               // elements
   MAX_WIDENED = 16 * 1024 * 1024,  // elements: the scratch of the other operators is far smaller
 };
@@ -37,21 +37,21 @@ static bool is_half(const eti_conv *c) {
 
 // True if transposing pays: every tap can read pixels in place once their channels are adjacent,
 // and the work is large enough, or there are too few pixels for tiles of them.
-static bool pays_to_turn(const eti_conv *c) {
+static bool transposing_pays(const eti_conv *c) {
   ptrdiff_t step;
   if (c->x.c_step == 1 || !eti_conv_pixel_step(&c->x, &step) || step != 1 ||
       c->c_in < ETI_CONV_LONG_SEGMENT || c->c_out < ETI_CONV_FEW_CHANNELS ||
       c->n_taps > ETI_GEMM_MAX_SEGMENTS || eti_dtype_in(c->dtype, ET_TYPES_INT) ||
-      (is_half(c) && c->groups * c->c_in > TURN_HALVES))
+      (is_half(c) && c->groups * c->c_in > TRANSPOSE_HALVES))
     return false;
   const double moved =
       (double)input_pixels(c) * (double)c->c_in + (double)c->pixels * (double)c->c_out;
   return c->pixels <= ETI_CONV_FEW_PIXELS ||
-         moved * TURN_COST <= (double)c->pixels * (double)c->c_out * (double)c->k;
+         moved * TRANSPOSE_COST <= (double)c->pixels * (double)c->c_out * (double)c->k;
 }
 
 // True if two taps or more read every element.
-static bool pays_to_widen(const eti_conv *c) {
+static bool widening_pays(const eti_conv *c) {
   ptrdiff_t step = 0;
   const size_t n = input_pixels(c);
   return is_half(c) && (double)n * (double)(c->groups * c->c_in) <= MAX_WIDENED && c->n_taps > 1 &&
@@ -60,9 +60,9 @@ static bool pays_to_widen(const eti_conv *c) {
 }
 
 eti_conv_stage eti_conv_stage_of(const eti_conv *c) {
-  return pays_to_turn(c)    ? ETI_CONV_TURNED
-         : pays_to_widen(c) ? ETI_CONV_WIDENED
-                            : ETI_CONV_IN_PLACE;
+  return transposing_pays(c) ? ETI_CONV_TO_PIXELS
+         : widening_pays(c)  ? ETI_CONV_WIDENED
+                             : ETI_CONV_IN_PLACE;
 }
 
 static et_dtype staged_type(const eti_conv *c) {
@@ -81,24 +81,24 @@ typedef struct staging {
   char *to;
 } staging;
 
-static void turn_pixels(void *ctx, size_t begin, size_t end) {
+static void transpose_pixels(void *ctx, size_t begin, size_t end) {
   const staging *const s = ctx;
   const size_t es = s->c->x_esize;
   eti_transpose(s->to + begin * s->channels * es, (ptrdiff_t)(s->channels * es),
                 s->from + begin * es, s->c->x.c_step * (ptrdiff_t)es, s->channels, end - begin, es);
 }
 
-static void turn_halves(void *ctx, size_t begin, size_t end) {
+static void transpose_halves(void *ctx, size_t begin, size_t end) {
   const staging *const s = ctx;
   const ptrdiff_t es = (ptrdiff_t)s->c->x_esize;
   const eti_cast_fn widen = eti_casts[s->c->x_dtype][ET_F32];
-  const size_t at_once = TURN_HALVES / s->channels;
-  _Alignas(64) uint16_t turned[TURN_HALVES];
+  const size_t at_once = TRANSPOSE_HALVES / s->channels;
+  _Alignas(64) uint16_t transposed[TRANSPOSE_HALVES];
   for (size_t i = begin, n; i < end; i += n) {
     n = end - i < at_once ? end - i : at_once;
-    eti_transpose(turned, (ptrdiff_t)s->channels * es, s->from + (ptrdiff_t)i * es,
+    eti_transpose(transposed, (ptrdiff_t)s->channels * es, s->from + (ptrdiff_t)i * es,
                   s->c->x.c_step * es, s->channels, n, (size_t)es);
-    widen((float *)(void *)s->to + i * s->channels, sizeof(float), turned, es, n * s->channels);
+    widen((float *)(void *)s->to + i * s->channels, sizeof(float), transposed, es, n * s->channels);
   }
 }
 
@@ -125,13 +125,13 @@ static void widen_lines(void *ctx, size_t begin, size_t end) {
 
 void eti_conv_stage_image(const et_kernel_ctx *ctx, eti_conv_stage stage, eti_conv *c) {
   const size_t n_pixels = input_pixels(c), channels = c->groups * c->c_in;
-  const bool by_pixel = stage == ETI_CONV_TURNED || c->x.c_step == 1;
+  const bool by_pixel = stage == ETI_CONV_TO_PIXELS || c->x.c_step == 1;
   staging s = {.c = c, .from = c->x.data, .channels = channels, .to = ctx->scratch};
   const size_t n_lines = by_pixel ? n_pixels : channels, line = by_pixel ? channels : n_pixels;
   et_parallel_for(ctx->pool,
                   stage == ETI_CONV_WIDENED ? widen_lines
-                  : is_half(c)              ? turn_halves
-                                            : turn_pixels,
+                  : is_half(c)              ? transpose_halves
+                                            : transpose_pixels,
                   &s, n_lines, GRAIN / (line + 1) + 1);
   c->x_dtype = staged_type(c);
   c->x_esize = et_dtype_bytes(c->x_dtype);

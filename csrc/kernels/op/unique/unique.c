@@ -52,8 +52,8 @@ static void set_inverse(const source *from, size_t i, size_t at) {
 
 // Processes slice i as the k-th; it is new or repeats the last one. Counts are cumulative for now:
 // the number of slices up to and including each kept one.
-static et_status take_slice(const et_kernel_ctx *ctx, const source *from, size_t k, size_t i,
-                            bool is_new, size_t *kept) {
+static et_status add_slice(const et_kernel_ctx *ctx, const source *from, size_t k, size_t i,
+                           bool is_new, size_t *kept) {
   const eti_distinct *const r = from->r;
   const size_t bytes = from->s.m * from->s.bytes;
   if (is_new) {
@@ -82,9 +82,9 @@ typedef struct element_block {
 } element_block;
 
 // Processes a block if there is room for all of it: no branch tests whether an element is new.
-static inline __attribute__((always_inline)) size_t take_block(const source *from,
-                                                               const element_block *b, size_t kept,
-                                                               const size_t bytes) {
+static inline __attribute__((always_inline)) size_t add_block(const source *from,
+                                                              const element_block *b, size_t kept,
+                                                              const size_t bytes) {
   const eti_distinct *const r = from->r;
   // Local copies, since a compiler must assume that any store changes the structures.
   const char *const in = from->s.data;
@@ -102,36 +102,36 @@ static inline __attribute__((always_inline)) size_t take_block(const source *fro
   return kept;
 }
 
-static et_status take_any(const et_kernel_ctx *ctx, const source *from, const element_block *b,
-                          size_t *kept) {
+static et_status add_block_of_any(const et_kernel_ctx *ctx, const source *from,
+                                  const element_block *b, size_t *kept) {
   const eti_distinct *const r = from->r;
   const bool has_room =
       *kept + b->n < r->out->capacity && (!r->wants_counts || *kept + b->n < r->counts->capacity);
   if (!has_room || (r->wants_inverse && !from->inverse_in_rows)) {
     for (size_t j = 0; j < b->n; j++)
-      ET_TRY(take_slice(ctx, from, b->first + j, b->at[j], b->is_new[j] != 0, kept));
+      ET_TRY(add_slice(ctx, from, b->first + j, b->at[j], b->is_new[j] != 0, kept));
     return ET_OK;
   }
   switch (from->s.bytes) {
     case 8:
-      *kept = take_block(from, b, *kept, 8);
+      *kept = add_block(from, b, *kept, 8);
       break;
     case 4:
-      *kept = take_block(from, b, *kept, 4);
+      *kept = add_block(from, b, *kept, 4);
       break;
     case 2:
-      *kept = take_block(from, b, *kept, 2);
+      *kept = add_block(from, b, *kept, 2);
       break;
     default:
-      *kept = take_block(from, b, *kept, 1);
+      *kept = add_block(from, b, *kept, 1);
       break;
   }
   return ET_OK;
 }
 
 // Processes elements in the order of sorted positions; NULL: in their own order.
-static et_status take_elements(const et_kernel_ctx *ctx, const source *from, const uint64_t *sorted,
-                               size_t *kept) {
+static et_status add_elements(const et_kernel_ctx *ctx, const source *from, const uint64_t *sorted,
+                              size_t *kept) {
   const eti_slices *const s = &from->s;
   const uint64_t nan = s->is_float ? ETI_KEY_NAN(s->bytes) : 0;
   const bool keys_at_hand = sorted != NULL && s->bytes < 8;
@@ -153,19 +153,19 @@ static et_status take_elements(const et_kernel_ctx *ctx, const source *from, con
       last = keys[j];
     }
     if (b.first == 0) b.is_new[0] = 1;
-    ET_TRY(take_any(ctx, from, &b, kept));
+    ET_TRY(add_block_of_any(ctx, from, &b, kept));
   }
   return ET_OK;
 }
 
-static et_status take_slices(const et_kernel_ctx *ctx, const source *from, const uint64_t *sorted,
-                             size_t *kept) {
+static et_status add_slices(const et_kernel_ctx *ctx, const source *from, const uint64_t *sorted,
+                            size_t *kept) {
   const eti_slices *const s = &from->s;
   for (size_t k = 0; k < s->n; k++) {
     const size_t i = sorted == NULL ? k : (size_t)sorted[k];
     const size_t before = k == 0 ? 0 : sorted == NULL ? k - 1 : (size_t)sorted[k - 1];
     const bool is_new = k == 0 || !eti_slices_equal(s, eti_slice_at(s, before), eti_slice_at(s, i));
-    ET_TRY(take_slice(ctx, from, k, i, is_new, kept));
+    ET_TRY(add_slice(ctx, from, k, i, is_new, kept));
   }
   return ET_OK;
 }
@@ -218,8 +218,7 @@ static et_status unique_through(const et_kernel_ctx *ctx, const eti_distinct *r,
     sorted = s->m == 1
                  ? eti_sort_positions(self->dtype, from.s.data, (ptrdiff_t)s->bytes, s->n, 0, work)
                  : sort_positions(&from.s, work);
-  ET_TRY(s->m == 1 ? take_elements(ctx, &from, sorted, kept)
-                   : take_slices(ctx, &from, sorted, kept));
+  ET_TRY(s->m == 1 ? add_elements(ctx, &from, sorted, kept) : add_slices(ctx, &from, sorted, kept));
   count_each(r, *kept);
   return ET_OK;
 }

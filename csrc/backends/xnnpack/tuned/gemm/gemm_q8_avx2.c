@@ -87,7 +87,7 @@ INLINE __m256i load_ints(const int32_t *at) {
   return _mm256_loadu_si256((const __m256i *)(const void *)at);
 }
 
-INLINE void begin(tile *b, size_t n_rows, const step *s) {
+INLINE void begin_sums(tile *b, size_t n_rows, const step *s) {
   UNROLL
   for (size_t i = 0; i < n_rows; i++) {
     if (!s->is_first) {
@@ -185,7 +185,7 @@ INLINE void add_narrow(tile *b, size_t n_rows, bool is_half, bool is_pair, const
 }
 
 INLINE void sum_up(tile *b, size_t n_rows, bool is_half, const step *s) {
-  begin(b, n_rows, s);
+  begin_sums(b, n_rows, s);
   if (s->list == NULL) {
     add_wide(b, n_rows, is_half, NULL, s->n_blocks, s);
     return;
@@ -238,7 +238,7 @@ static void sum_up_some(tile *to, size_t n_rows, const step *s) {
   }
 }
 
-INLINE void keep(const tile *b, size_t n_rows, const step *s) {
+INLINE void keep_sums(const tile *b, size_t n_rows, const step *s) {
   UNROLL
   for (size_t i = 0; i < n_rows; i++) {
     _mm256_storeu_si256((__m256i *)(void *)(s->kept + i * COLS), b->of[i][0]);
@@ -345,9 +345,9 @@ INLINE void finish_floats(const tile *b, size_t n_rows, const step *s) {
   }
 }
 
-INLINE void finish(const tile *b, size_t n_rows, bool is_float, const step *s) {
+INLINE void finish_tile(const tile *b, size_t n_rows, bool is_float, const step *s) {
   if (s->factors == NULL)
-    keep(b, n_rows, s);
+    keep_sums(b, n_rows, s);
   else if (is_float)
     finish_floats(b, n_rows, s);
   else
@@ -358,11 +358,11 @@ INLINE void multiply(size_t n_rows, bool is_float, const step *s) {
   if (n_rows == ROWS && s->n_cols > LANES) {
     tile b;
     sum_up(&b, ROWS, false, s);
-    finish(&b, ROWS, is_float, s);
+    finish_tile(&b, ROWS, is_float, s);
   } else {
     tile in_memory;
     sum_up_some(&in_memory, n_rows, s);
-    finish(&in_memory, n_rows, is_float, s);
+    finish_tile(&in_memory, n_rows, is_float, s);
   }
 }
 

@@ -16,7 +16,7 @@ import pytest
 
 import executorch_py
 from executorch_py.cli.main import main
-from executorch_py.exir.ir.runtime_kernels import kernel_recipe
+from executorch_py.exir.ir.runtime_kernels import kernel_advice
 from executorch_py.toolchain.compiler import BuildError
 from executorch_py.toolchain.op_library import build_ops, example_source
 
@@ -61,8 +61,8 @@ def test_export_without_the_kernel_names_a_remedy(exported: str) -> None:
 
 
 def test_the_recipe_names_the_outputs_of_an_operator_that_has_several() -> None:
-    assert ".n_args = 6, .writes = 3u << 3)" in kernel_recipe("mylib::top2.out", 6, 2)
-    assert ".n_args = 4)" in kernel_recipe("mylib::softcap.out", 4)
+    assert ".n_args = 6, .writes = 3u << 3)" in kernel_advice("mylib::top2.out", 6, 2)
+    assert ".n_args = 4)" in kernel_advice("mylib::softcap.out", 4)
 
 
 def test_loading_returns_the_operators(exported: str) -> None:

@@ -54,13 +54,13 @@ _BINARY: dict[str, Callable[..., torch.Tensor]] = {
 STEP_NAMES = frozenset({*_UNARY, *_WITH_NUMBERS, *_BINARY})
 
 
-def apply_chain(
-    start: torch.Tensor, chain: str, numbers: Sequence[float], tensors: Sequence[torch.Tensor]
+def apply_epilogue(
+    start: torch.Tensor, epilogue: str, numbers: Sequence[float], tensors: Sequence[torch.Tensor]
 ) -> torch.Tensor:
     """Compute the steps of an epilogue one by one, in eager torch."""
     running, left = start, list(numbers)
     sources = {str(i): t.reshape(start.shape) for i, t in enumerate(tensors)}
-    for step in chain.split():
+    for step in epilogue.split():
         name, _, operands = step.partition(":")
         if name in _BINARY:
             known = {**sources, "_": running, "x": start}
@@ -84,7 +84,7 @@ _DEFINITIONS: tuple[tuple[str, str, Callable[..., torch.Tensor]], ...] = (
 
 def _chained(producer: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
     def implementation(*args: Any, out: torch.Tensor | None = None) -> torch.Tensor:
-        result = apply_chain(producer(*args[:-3]), *args[-3:])
+        result = apply_epilogue(producer(*args[:-3]), *args[-3:])
         return result if out is None else out.resize_(result.shape).copy_(result)
 
     return implementation

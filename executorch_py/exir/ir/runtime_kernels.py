@@ -44,7 +44,7 @@ def has_kernel_named(name: str) -> bool:
     return name in _current_names()
 
 
-def kernel_recipe(name: str, n_args: int, n_outputs: int = 1) -> str:
+def kernel_advice(name: str, n_args: int, n_outputs: int = 1) -> str:
     """Advice for users on adding a missing kernel: the last lines of a message."""
     row = f".n_args = {n_args}"
     if n_outputs > 1:  # outputs precede the result; one alone is the default

@@ -27,7 +27,7 @@ from executorch_py.exir.ir.op_traits import (
     out_arguments,
 )
 from executorch_py.exir.ir.out_variants import kernel_arity
-from executorch_py.exir.ir.runtime_kernels import kernel_recipe
+from executorch_py.exir.ir.runtime_kernels import kernel_advice
 from executorch_py.exir.ir.scalar_type import short_name
 from executorch_py.exir.ir.tensor_spec import TensorSpec
 from executorch_py.exir.ir.warn import warn_caller
@@ -80,18 +80,18 @@ class MissingKernelError(ExportError):
             f"the kernels of target {target!r} cannot run this program:\n{shown}\n"
             "Replace these operators in the model, cast their inputs to a dtype that is listed, or "
             "lower them to a backend that has them (to_edge_transform_and_lower(partitioner=...))."
-            + _recipe(target, offences),
+            + _kernel_advice(target, offences),
         )
 
 
-def _recipe(target: str, offences: list[Offence]) -> str:
+def _kernel_advice(target: str, offences: list[Offence]) -> str:
     """Advice on adding kernels for operators that have none, if that is possible."""
     missing = {o.operator: o for o in offences if o.is_missing}
     if target == UPSTREAM_TARGET or not missing:
         return ""
     own = sorted(name for name in missing if is_users_own(name))
     name = own[0] if own else sorted(missing)[0]
-    return "\n" + kernel_recipe(name, missing[name].n_args)
+    return "\n" + kernel_advice(name, missing[name].n_args)
 
 
 def _first(places: list[str], limit: int = 3) -> list[str]:

@@ -26,7 +26,7 @@ from executorch_py.exir.ir.op_traits import (
     out_arguments,
 )
 from executorch_py.exir.ir.out_variants import find_out_variant
-from executorch_py.exir.ir.runtime_kernels import has_kernel_named, kernel_recipe
+from executorch_py.exir.ir.runtime_kernels import has_kernel_named, kernel_advice
 from executorch_py.exir.ir.tensor_spec import TensorSpec
 
 
@@ -122,21 +122,21 @@ def _fit_arguments(
 
 def _missing_error(missing: dict[str, fx.Node]) -> ExportError:
     lines = []
-    recipe = ""
+    advice = ""
     for key, node in missing.items():
         where = source_line(node)
         lines.append(f"  {key} (node {node.name})" + (f" at {where}" if where else ""))
         op = op_overload(node.target)
         name = None if op is None else out_variant_name(op)
-        if op is not None and name and not recipe:
+        if op is not None and name and not advice:
             n_outputs = len(op._schema.returns)
             n_args = len(op._schema.arguments) + n_outputs + 1
-            recipe = f"\n{kernel_recipe(name, n_args, n_outputs)}"
+            advice = f"\n{kernel_advice(name, n_args, n_outputs)}"
     return ExportError(
         ExportErrorType.NOT_SUPPORTED,
         "Missing out variants: these operators have no out variant registered with torch, so no "
         "kernel can be called for them:\n"
         + "\n".join(lines)
         + "\nDecompose them, delegate them to a backend, "
-        "or register `<name>.out` with torch.library before lowering." + recipe,
+        "or register `<name>.out` with torch.library before lowering." + advice,
     )

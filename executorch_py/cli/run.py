@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from executorch_py.atomic_file import replacing
 from executorch_py.runtime import Argument, Runtime, Signature
 
 
@@ -160,5 +161,6 @@ def save(path: str, signature: Signature, outputs: list[Any]) -> None:
     if len(set(names)) != len(names):
         names = [f"output_{i}" for i in range(len(names))]
     arrays: dict[str, Any] = dict(zip(names, map(np.asarray, outputs), strict=True))
-    np.savez(path, **arrays)
+    with replacing(path) as file:
+        np.savez(file, **arrays)
     print(f"saved {path}")

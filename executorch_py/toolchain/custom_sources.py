@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import re
 import shlex
-import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from executorch_py.atomic_file import copy_file
 from executorch_py.toolchain.compiler import LANGUAGE_FLAGS, BuildError
 from executorch_py.toolchain.sources import source_dir
 
@@ -104,7 +104,7 @@ def copy_sources(sources: Sequence[CustomSource], folder: Path) -> None:
         for path in (source.path, *source.headers):
             target = folder / FOLDER / path.resolve().relative_to(base)
             target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(path, target)
+            copy_file(path, target)
 
 
 def defines(sources: Sequence[CustomSource]) -> Mapping[str, tuple[str, ...]]:

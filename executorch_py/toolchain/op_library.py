@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from executorch_py.atomic_file import staged
 from executorch_py.toolchain.compiler import LANGUAGE_FLAGS, call, find_compiler
 from executorch_py.toolchain.sources import source_dir
 
@@ -80,10 +81,6 @@ def build_ops(
         )
     if not output.endswith(".so"):
         raise ValueError(f"output: expected a name that ends in .so, got {output!r}")
-    staged = f"{output}.new"
-    try:
-        call(build_command(sources, staged, compiler=compiler, flags=flags))
-        Path(staged).replace(output)
-    finally:
-        Path(staged).unlink(missing_ok=True)
+    with staged(output) as library:
+        call(build_command(sources, library, compiler=compiler, flags=flags))
     return build_command(sources, output, compiler=compiler, flags=flags)

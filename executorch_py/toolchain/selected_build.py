@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
+from executorch_py.atomic_file import copy_file, staged, write_text
 from executorch_py.toolchain import custom_sources, selection
 from executorch_py.toolchain.compiler import LANGUAGE_FLAGS, call, call_all, find_compiler
 from executorch_py.toolchain.custom_sources import CustomSource
@@ -221,7 +222,7 @@ def build_selected(
     next_table = custom[0].symbol if custom else None
     started = time.time()
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / TABLE).write_text(selected_table(operators, rows, origin, names, next_table))
+    write_text(folder / TABLE, selected_table(operators, rows, origin, names, next_table))
     build = Build(
         chain, folder, [f"-DET_BUILD_TYPES={types:#x}u", f'-DET_SELECTED_LOOPS="{LOOPS}"']
     )
@@ -257,7 +258,7 @@ def _compile_selected(
     """References of all objects. Loops are compiled last: references select the needed ones."""
     sources = all_sources(build.chain)
     header = build.folder / LOOPS
-    header.write_text(selection.loops_header(names, set()))
+    write_text(header, selection.loops_header(names, set()))
     build.compile([name for name in sources if not _is_loops(name)], source_dir())
     build.compile([TABLE], build.folder)
     custom_sources.copy_sources(custom, build.folder)
@@ -265,7 +266,7 @@ def _compile_selected(
     build.compile([source.name for source in custom], build.folder)
     graph = build.graph(custom)
     kept = _used_loops(graph, _needed(graph, build, roots), names)
-    header.write_text(selection.loops_header(names, kept))
+    write_text(header, selection.loops_header(names, kept))
     build.compile([name for name in sources if _is_loops(name)], source_dir())
     return build.graph(custom)
 
@@ -310,25 +311,15 @@ def full_costs(chain: Toolchain, rows: Mapping[str, selection.Row], folder: Path
 def _link(build: Build, names: Sequence[str]) -> list[Path]:
     """The library, and the command et_run if the target has an operating system."""
     archive = build.folder / LIBRARY
-    archive.unlink(missing_ok=True)
     objects = [build.objects[name] for name in names if name != COMMAND_SOURCE]
-    call([*_archiver(build.chain), "rcs", str(archive), *objects])
+    with staged(archive) as library:
+        call([*_archiver(build.chain), "rcs", library, *objects])
     if COMMAND_SOURCE not in names:
         return [archive]
     program = build.folder / "et_run"
-    call(
-        [
-            *build.chain.cc,
-            *build.chain.flags,
-            "-Wl,--gc-sections",
-            "-o",
-            str(program),
-            build.objects[COMMAND_SOURCE],
-            str(archive),
-            "-lm",
-            "-lpthread",
-        ]
-    )
+    inputs = [build.objects[COMMAND_SOURCE], str(archive), "-lm", "-lpthread"]
+    with staged(program) as command:
+        call([*build.chain.cc, *build.chain.flags, "-Wl,--gc-sections", "-o", command, *inputs])
     return [archive, program]
 
 
@@ -340,16 +331,18 @@ def _archiver(chain: Toolchain) -> list[str]:
 
 
 def _copy_sources(build: Build, names: Sequence[str]) -> None:
-    """Copy sources that the Makefile compiles, and every header."""
+    """Copy sources that the Makefile compiles, and every header; remove those of a build before."""
     root, target = source_dir(), build.folder / "src"
-    shutil.rmtree(target, ignore_errors=True)
     headers = [str(p.relative_to(root)) for p in sorted(root.rglob("*.h"))]
     sources = [n for n in names if n != TABLE and n not in build.special]
     copied = [n for n in [*sources, *headers] if "/example/" not in n and "/xnnpack/" not in n]
     for name in copied:
         (target / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(root / name, target / name)
-    (build.folder / "Makefile").write_text(_makefile(build, names))
+        copy_file(root / name, target / name)
+    for path in target.rglob("*"):
+        if path.is_file() and str(path.relative_to(target)) not in copied:
+            path.unlink()
+    write_text(build.folder / "Makefile", _makefile(build, names))
 
 
 def _makefile(build: Build, names: Sequence[str]) -> str:

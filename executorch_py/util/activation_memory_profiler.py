@@ -14,6 +14,7 @@ from typing import Any
 
 from torch import fx
 
+from executorch_py.atomic_file import write_text
 from executorch_py.exir import memory
 from executorch_py.exir.memory.lifetime import node_specs
 from executorch_py.exir.program.executorch import ExecutorchProgramManager
@@ -109,7 +110,7 @@ def generate_memory_trace(
             events.append(_event(item, start, thread, metadata=not ommit_metadata))
             position += item.size_bytes
     text = json.dumps({"traceEvents": events}, indent=2)
-    Path(chrome_trace_filename).write_text(text, encoding="ascii")
+    write_text(chrome_trace_filename, text)
 
 
 def _event(item: Allocation, start: int, thread: int, *, metadata: bool) -> dict[str, Any]:

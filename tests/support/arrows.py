@@ -117,7 +117,8 @@ def _xnnpack(*rooms: str) -> set[str]:
 
 
 PYTHON_ARROWS: dict[str, set[str]] = {
-    # The extension, errors and the table of upstream's paths, which every room may import.
+    # The extension, errors, files that are replaced in one step, and the table of upstream's paths,
+    # which every room may import.
     "executorch_py": set(),
     "executorch_py.runtime": {"executorch_py"},
     "executorch_py.toolchain": {"executorch_py", "executorch_py.runtime"},
@@ -155,7 +156,8 @@ PYTHON_ARROWS: dict[str, set[str]] = {
     | _passes("base", "runner", "settings", "fuse", "inplace", "lower", "quantized", "simplify")
     | _passes("to_edge", "to_edge.steps", "user"),
     f"{_EXIR}.emit": _exir("error", "ir", "memory", "schema", "serialize"),
-    f"{_EXIR}.program": _exir("error", "schema", "ir", "dialects", "target", "print_program")
+    f"{_EXIR}.program": {"executorch_py"}
+    | _exir("error", "schema", "ir", "dialects", "target", "print_program")
     | _exir("serialize", "backend", "decompose", "passes", "emit")
     | _passes("base", "lower", "runner", "to_edge", "to_edge.steps", "user"),
     f"{_EXIR}.capture": _exir("error", "program"),
@@ -167,7 +169,7 @@ PYTHON_ARROWS: dict[str, set[str]] = {
     "executorch_py.devtools": _exir("ir", "schema", "serialize", "program"),
     "executorch_py.export": {"executorch_py.quantizer", "executorch_py.runtime"}
     | _exir("schema", "inspect", "backend", "program"),
-    "executorch_py.util": _exir("memory", "program"),
+    "executorch_py.util": {"executorch_py"} | _exir("memory", "program"),
     "executorch_py.kernels": _exir("dialects"),
     "executorch_py.extension": {"executorch_py", "executorch_py.runtime", "executorch_py.devtools"}
     | {_EXIR, *_exir("serialize")},

@@ -22,7 +22,7 @@ from torch.export import ExportedProgram
 from executorch_py.devtools.bundled_program.core import BundledProgram
 from executorch_py.exir.program.executorch import ExecutorchProgramManager
 from executorch_py.exir.program.managers import EdgeProgramManager
-from executorch_py.exir.program.save_load import load, save
+from executorch_py.exir.program.save_load import load, opened, save
 
 File = str | os.PathLike[str] | IO[bytes]
 Programs: TypeAlias = ExportedProgram | dict[str, ExportedProgram]
@@ -176,7 +176,7 @@ class ETRecord:
         edge = self.edge_dialect_program
         edge_programs = edge if isinstance(edge, dict) else {"forward": edge}
         prefix = _Names.EDGE_DIALECT_EXPORTED_PROGRAM.value
-        with ZipFile(path, "w") as file:
+        with opened(path) as stream, ZipFile(stream, "w") as file:
             file.writestr(_Names.ETRECORD_IDENTIFIER.value, "")
             if self.exported_program is not None:
                 _write_program(file, _Names.EXPORTED_PROGRAM.value, self.exported_program)
@@ -228,9 +228,8 @@ def _expected(method: str, case: Any) -> Any:
 
 
 def _write_program(file: ZipFile, name: str, program: ExportedProgram) -> None:
-    archive = io.BytesIO()
-    save(program, archive)
-    file.writestr(name + _ARCHIVE, archive.getvalue())
+    with file.open(name + _ARCHIVE, "w", force_zip64=True) as member:
+        save(program, member)
 
 
 def generate_etrecord(

@@ -17,6 +17,7 @@ from torch.export import ExportedProgram
 from torch.fx.passes.infra.pass_base import PassResult
 from torch.utils._pytree import tree_leaves, tree_unflatten
 
+from executorch_py.atomic_file import replacing
 from executorch_py.exir import schema
 from executorch_py.exir.ir.graph import all_graph_modules, copy_program
 from executorch_py.exir.passes.base import FxPass, GraphPass
@@ -230,10 +231,10 @@ class ExecutorchProgramManager:
         self._pte_data.write_to_file(open_file)
 
     def save(self, path: str | Path) -> None:
-        """Write the program to `path`, which must end in `.pte`."""
+        """Write the program to `path`, which must end in `.pte`; a file there is replaced whole."""
         if not str(path).endswith(".pte"):
             raise ValueError(f"path: expected a name that ends in .pte, got {path}")
-        with open(path, "wb") as file:
+        with replacing(path) as file:
             self.write_to_file(file)
 
     def write_tensor_data_to_file(self, outdir: str | Path) -> None:
@@ -242,7 +243,7 @@ class ExecutorchProgramManager:
         folder.mkdir(parents=True, exist_ok=True)
         for tag, data in self._tensor_data.items():
             name = tag if tag.endswith(".ptd") else f"{tag}.ptd"
-            with open(folder / name, "wb") as file:
+            with replacing(folder / name) as file:
                 data.write_to_file(file)
 
     # ---- execution

@@ -12,6 +12,7 @@ import base64
 import io
 import json
 import os
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import IO, Any
@@ -20,6 +21,7 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 
+from executorch_py.atomic_file import replacing
 from executorch_py.exir.dialects.dim_order import DimOrderOpsMap
 from executorch_py.exir.dialects.edge_ops import (
     BackendOpOverload,
@@ -263,6 +265,46 @@ def _decode_tensors(text: str) -> list[torch.Tensor]:
     return tensors
 
 
+class AppendOnly(io.RawIOBase):
+    """A file for torch's archives that never raises: after an error it takes bytes and drops them.
+
+    An exception in a write would end the process, because a destructor of torch writes on.
+    """
+
+    def __init__(self, file: IO[bytes]) -> None:
+        super().__init__()
+        self._file = file
+        self._error: BaseException | None = None
+
+    def write(self, data: Any) -> int:
+        if self._error is None:
+            try:
+                self._file.write(data)
+            except BaseException as error:  # an interrupt would end the process as well
+                self._error = error
+        return memoryview(data).nbytes
+
+    def writable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:  # torch asks, but only appends, and returns to the start
+        return True
+
+    def seek(self, offset: int, whence: int = 0, /) -> int:
+        can = isinstance(self._file, io.IOBase) and self._file.seekable()
+        return self._file.seek(offset, whence) if can and self._error is None else 0
+
+    def check(self) -> None:
+        """Raise the error of the first write that failed."""
+        if self._error is not None:
+            raise self._error
+
+
+def opened(f: File) -> AbstractContextManager[IO[bytes]]:
+    """A file to write: a new one that replaces the path, or the given one."""
+    return replacing(f) if isinstance(f, (str, os.PathLike)) else nullcontext(f)
+
+
 def _describe_delegate(module: Any) -> dict[str, Any]:
     original = io.BytesIO()
     save(module.original_module, original)
@@ -315,7 +357,10 @@ def save(
     extra_files: dict[str, Any] | None = None,
     opset_version: dict[str, int] | None = None,
 ) -> None:
-    """Write an ATen or edge program, with its delegates, to a path or binary file."""
+    """Write an ATen or edge program, with its delegates, to a path or binary file.
+
+    A file of this name is replaced when the program is complete, and stays if that fails.
+    """
     if not isinstance(ep_save, ExportedProgram):
         raise TypeError(f"expected an ExportedProgram, got {type(ep_save).__name__}")
     _register()
@@ -326,7 +371,10 @@ def save(
     files[_CONSTANTS] = _encode_tensors(_detach_constants(ep))
     files[_HANDLES] = json.dumps(_debug_handles(ep))
     files[_DELEGATES] = json.dumps([_describe_delegate(module) for module in modules])
-    torch.export.save(ep, f, extra_files=files, opset_version=opset_version)
+    with opened(f) as file:
+        stream = AppendOnly(file)
+        torch.export.save(ep, stream, extra_files=files, opset_version=opset_version)
+        stream.check()
 
 
 def load(

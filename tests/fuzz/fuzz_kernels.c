@@ -1,7 +1,7 @@
 // fuzz_kernels.c — calls every operator of the table with random arguments, under sanitizers. For
 // any arguments of a file a kernel must return a status, in a short time, and write nothing but its
-// outputs. The arguments that an operator takes are learned from its messages ("argument 2: found
-// String, needs Int"), so that a new operator needs no line here.
+// outputs. The arguments that an operator takes are learned from its messages ("argument 2:
+// expected Int, got String"), so that a new operator needs no line here.
 //   fuzz_kernels [--seed S] [--calls N] [--op NAME] [--good calls.txt]
 #define _XOPEN_SOURCE 700
 #include "arguments.h"
@@ -59,25 +59,22 @@ static void find_lines(void) {
 
 static et_tag kinds[MOST_ARGS];
 
+// Sets the kind of the argument that a message is about. Returns false for a message that says no
+// new kind.
 static bool learn(const char *message) {
   static const struct {
     const char *name;
     et_tag tag;
-  } names[] = {{"Tensor", ET_TENSOR},
-               {"String", ET_STRING},
-               {"Int", ET_INT},
-               {"Bool", ET_BOOL},
-               {"a", ET_DOUBLE},  // number
-               {"IntList", ET_INT_LIST},
-               {"BoolList", ET_BOOL_LIST},
-               {"DoubleList", ET_DOUBLE_LIST},
-               {"TensorList", ET_TENSOR_LIST}};
+  } names[] = {
+      {"Tensor", ET_TENSOR},      {"String", ET_STRING},          {"Int", ET_INT},
+      {"Bool", ET_BOOL},          {"a number", ET_DOUBLE},        {"IntList", ET_INT_LIST},
+      {"BoolList", ET_BOOL_LIST}, {"DoubleList", ET_DOUBLE_LIST}, {"TensorList", ET_TENSOR_LIST}};
   size_t at = 0;
-  char found[32], needed[32];
-  if (sscanf(message, "argument %zu: found %31[^,], needs %31s", &at, found, needed) != 3)
+  char expected[32], got[32];
+  if (sscanf(message, "argument %zu: expected %31[^,], got %31s", &at, expected, got) != 3)
     return false;
   for (size_t i = 0; at < MOST_ARGS && i < sizeof names / sizeof *names; i++) {
-    if (strcmp(names[i].name, needed) != 0 || kinds[at] == names[i].tag) continue;
+    if (strcmp(names[i].name, expected) != 0 || kinds[at] == names[i].tag) continue;
     kinds[at] = names[i].tag;
     return true;
   }
@@ -240,10 +237,11 @@ typedef struct options {
   const char *op;
 } options;
 
-// Returns how many calls ended well.
-static long fuzz_op(const options *o) {
+// Returns how many calls ended well; *n_learned receives how many kinds of arguments were learned.
+static long fuzz_op(const options *o, long *n_learned) {
   find_lines();
   long n_ok = 0;
+  *n_learned = 0;
   uint64_t name = 0;
   for (const char *p = op->name; *p != '\0'; p++) name = 31 * name + (uint8_t)*p;
   for (size_t i = 0; i < MOST_ARGS; i++) kinds[i] = ET_STRING;  // a kind that few arguments have
@@ -255,7 +253,7 @@ static long fuzz_op(const options *o) {
     n_ok += status == ET_OK;
     if (status != ET_OK && (err.status != status || err.message[0] == '\0'))
       fail("an error without a message");
-    if (status != ET_OK && fuzz_choose(&call, 2) == 0) (void)learn(err.message);
+    if (status != ET_OK && fuzz_choose(&call, 2) == 0) *n_learned += learn(err.message);
   }
   watch_seconds(0);
   return n_ok;
@@ -270,18 +268,20 @@ int main(int argc, char **argv) {
     if (strcmp(argv[i], "--good") == 0) read_calls(argv[i + 1]);
   }
   watch_begin(tell);
-  unsigned long n_ops = 0, n_calls = 0, n_ok = 0, n_never = 0;
+  unsigned long n_ops = 0, n_calls = 0, n_ok = 0, n_never = 0, n_learning = 0;
   for (size_t i = 0; i < et_ops_portable.n_ops; i++) {
     op = &et_ops_portable.ops[i];
     if (o.op != NULL && strcmp(o.op, op->name) != 0) continue;
-    const long ok = fuzz_op(&o);
+    long n_learned = 0;
+    const long ok = fuzz_op(&o, &n_learned);
     n_ops++;
     n_calls += (unsigned long)o.n_calls;
     n_ok += (unsigned long)ok;
+    n_learning += n_learned > 0;
     if (ok == 0) n_never++, fprintf(stderr, "never succeeded: %s\n", op->name);
-    if (o.op != NULL) printf("%s: ok %ld\n", op->name, ok);
+    if (o.op != NULL) printf("%s: ok %ld, learned %ld\n", op->name, ok, n_learned);
   }
-  printf("called %lu operators, %lu calls, %lu succeeded, %lu never\n", n_ops, n_calls, n_ok,
-         n_never);
+  printf("called %lu operators, %lu calls, %lu succeeded, %lu never, %lu learned\n", n_ops, n_calls,
+         n_ok, n_never, n_learning);
   return n_ops > 0 ? 0 : 2;
 }

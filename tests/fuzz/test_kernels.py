@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+from dataclasses import dataclass
 from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent
@@ -25,25 +26,42 @@ def operators_with_calls() -> set[str]:
     return {line.split(" ", 1)[0] for line in CALLS.read_text().splitlines()}
 
 
-def test_no_operator_misbehaves_whatever_its_arguments(c_build: Path) -> None:
-    command = [
-        str(c_build / "fuzz_kernels"),
-        "--good",
-        str(CALLS),
-        "--calls",
-        str(N_CALLS),
-        "--seed",
-        SEED,
-    ]
+@dataclass
+class Run:
+    """The counts that the fuzzer prints."""
+
+    operators: int
+    calls: int
+    succeeded: int
+    learned: int  # operators of which it learned the kind of an argument
+    never: set[str]  # operators without a call that succeeded
+
+
+def fuzz(c_build: Path, *options: str) -> Run:
+    command = [str(c_build / "fuzz_kernels"), "--calls", str(N_CALLS), "--seed", SEED, *options]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr[-6000:]}"
-    found = re.search(r"called (\d+) operators, (\d+) calls, (\d+) succeeded", done.stdout)
+    found = re.search(
+        r"called (\d+) operators, (\d+) calls, (\d+) succeeded, \d+ never, (\d+) learned",
+        done.stdout,
+    )
     assert found is not None
-    operators, calls, succeeded = map(int, found.groups())
+    operators, calls, succeeded, learned = map(int, found.groups())
     assert calls == operators * N_CALLS
-    assert succeeded > 0.4 * calls  # the others end in an error, which few should do at once
     never = set(re.findall(r"never succeeded: (\S+)", done.stderr))
-    assert not never & operators_with_calls(), never
+    return Run(operators, calls, succeeded, learned, never)
+
+
+def test_no_operator_misbehaves_whatever_its_arguments(c_build: Path) -> None:
+    run = fuzz(c_build, "--good", str(CALLS))
+    assert run.succeeded > 0.4 * run.calls  # few of the others should end in an error at once
+    assert not run.never & operators_with_calls(), run.never
+
+
+def test_arguments_are_learned_from_the_messages_of_operators(c_build: Path) -> None:
+    run = fuzz(c_build)
+    assert run.learned > 0.95 * run.operators
+    assert len(run.never) < 0.3 * run.operators  # those with arguments that depend on each other
 
 
 def test_the_good_calls_are_of_operators_that_exist() -> None:

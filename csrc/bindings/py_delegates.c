@@ -10,7 +10,7 @@
 
 #include "backends/xnnpack/et_xnnpack.h"
 
-enum { MOST_BACKENDS = 16, SHARING_NONE = 0, SHARING_PROGRAM = 1, SHARING_GLOBAL = 2 };
+enum { MAX_BACKENDS = 16, SHARING_NONE = 0, SHARING_PROGRAM = 1, SHARING_GLOBAL = 2 };
 
 typedef struct py_delegates {
   et_xnnpack xnnpack;
@@ -21,7 +21,7 @@ typedef struct py_delegates {
   size_t n_damaged;                   // damaged weights of the file that a warning counted
   size_t n_unproven;                  // likewise, weights that are not saved
   char note[ET_ERROR_MESSAGE_BYTES];  // the reason for which the file was not used
-  const et_backend *backends[MOST_BACKENDS];
+  const et_backend *backends[MAX_BACKENDS];
   et_backend_table table;
 } py_delegates;
 
@@ -68,7 +68,7 @@ static void discard_constants(void *ctx, const void *data, size_t bytes) {
 
 static void fill_table(py_delegates *d) {
   size_t n = 0;
-  for (size_t i = 0; i < et_backends_builtin.n_backends && n < MOST_BACKENDS; i++) {
+  for (size_t i = 0; i < et_backends_builtin.n_backends && n < MAX_BACKENDS; i++) {
     const et_backend *const backend = et_backends_builtin.backends[i];
     d->backends[n++] = backend == &et_backend_xnnpack ? &d->xnnpack.backend : backend;
   }

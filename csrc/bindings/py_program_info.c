@@ -221,14 +221,14 @@ static const char machine[] = "other";
 #endif
 
 #if defined(ET_HAVE_XNNPACK)
-enum { MOST_NAMES = 32 };
+enum { MAX_NAMES = 32 };
 
 // A list of strings that `tell` fills in.
 static PyObject *names_of(size_t (*tell)(const char **names, size_t n)) {
-  const char *names[MOST_NAMES];
-  const size_t n = tell(names, MOST_NAMES);
+  const char *names[MAX_NAMES];
+  const size_t n = tell(names, MAX_NAMES);
   PyObject *list = PyList_New(0);
-  for (size_t i = 0; list != NULL && i < n && i < MOST_NAMES; i++) {
+  for (size_t i = 0; list != NULL && i < n && i < MAX_NAMES; i++) {
     if (append_item(list, PyUnicode_FromString(names[i])) < 0) Py_CLEAR(list);
   }
   return list;

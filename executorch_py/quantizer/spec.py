@@ -7,6 +7,7 @@ None leaves that tensor float. An integer q represents the number `scale * (q - 
 from __future__ import annotations
 
 import functools
+import warnings
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -38,26 +39,35 @@ class RowSpec(QuantizationSpec):
     finds_scales: bool = True
 
 
-LEAST_SCALE = 2**-12  # upstream's; quotients of scales stay within the range of fixed point
+MIN_SCALE = 2**-12  # upstream's; quotients of scales stay within the range of fixed point
+
+
+def __getattr__(name: str) -> Any:
+    """MIN_SCALE under its deprecated name."""
+    if name == "LEAST_SCALE":
+        message = "LEAST_SCALE is deprecated: use MIN_SCALE"
+        warnings.warn(message, DeprecationWarning, stacklevel=2)
+        return MIN_SCALE
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def _activation_observer(is_qat: bool, is_dynamic: bool) -> Any:
     if is_qat and is_dynamic:
         once = MovingAverageMinMaxObserver.with_args(averaging_constant=1)
-        return FakeQuantize.with_args(eps=LEAST_SCALE, observer=once)
+        return FakeQuantize.with_args(eps=MIN_SCALE, observer=once)
     if is_qat:
-        return WatchedFakeQuantize.with_args(eps=LEAST_SCALE)
+        return WatchedFakeQuantize.with_args(eps=MIN_SCALE)
     # Scales that are found at run time need no data.
-    return (PlaceholderObserver if is_dynamic else WatchedHistogram).with_args(eps=LEAST_SCALE)
+    return (PlaceholderObserver if is_dynamic else WatchedHistogram).with_args(eps=MIN_SCALE)
 
 
 def _weight_observer(is_qat: bool, is_per_channel: bool) -> Any:
     if is_qat and is_per_channel:
         observer = MovingAveragePerChannelMinMaxObserver
-        return WatchedPerChannelFakeQuantize.with_args(eps=LEAST_SCALE, observer=observer)
+        return WatchedPerChannelFakeQuantize.with_args(eps=MIN_SCALE, observer=observer)
     if is_qat:
-        return WatchedFakeQuantize.with_args(eps=LEAST_SCALE, observer=MovingAverageMinMaxObserver)
-    return (WatchedPerChannel if is_per_channel else WatchedRange).with_args(eps=LEAST_SCALE)
+        return WatchedFakeQuantize.with_args(eps=MIN_SCALE, observer=MovingAverageMinMaxObserver)
+    return (WatchedPerChannel if is_per_channel else WatchedRange).with_args(eps=MIN_SCALE)
 
 
 @functools.lru_cache
@@ -115,7 +125,7 @@ def is_dynamic(config: QuantizationConfig) -> bool:
 
 
 __all__ = [
-    "LEAST_SCALE",
+    "MIN_SCALE",
     "QuantizationConfig",
     "QuantizationSpec",
     "RowSpec",

@@ -17,8 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_BYTES (8u << 20)  // of one call's results
-#define MOST_LINE (1u << 20)
+#define MAX_BYTES (8u << 20)  // of one call's results
+#define MAX_LINE (1u << 20)
 
 // ---- Inputs
 
@@ -107,7 +107,7 @@ typedef struct outcome {
 } outcome;
 
 static void append(outcome *o, const void *bytes, size_t n) {
-  if (o->n + n > MOST_BYTES) abort();
+  if (o->n + n > MAX_BYTES) abort();
   memcpy(o->bytes + o->n, bytes, n);
   o->n += n;
 }
@@ -155,7 +155,7 @@ static const way ways[] = {
 };
 
 static fuzz_call call;
-static et_value *args[MOST_ARGS + 1];
+static et_value *args[MAX_ARGS + 1];
 
 // Reads the line as the loader would pass it; false if the operator's table lacks the type.
 static bool read_args(const et_op *op, const char *line, et_dtype dtype, const way *how) {
@@ -197,7 +197,7 @@ static void run_backwards(void *ctx, et_task task, void *task_ctx, size_t n) {
 }
 
 static et_value *const *shadows(size_t n) {
-  static et_value *shown[MOST_ARGS];
+  static et_value *shown[MAX_ARGS];
   call.n_shadows = 0;
   for (size_t i = 0; i < n; i++) shown[i] = fuzz_shadow(&call, args[i]);
   return shown;
@@ -312,7 +312,7 @@ static void dump(const outcome *o, et_dtype dtype, contents kind) {
 static bool run_everywhere(const et_op *op, const char *line, et_dtype dtype, contents kind,
                            uint64_t *sum) {
   static outcome first, found;
-  if (first.bytes == NULL) first.bytes = malloc(MOST_BYTES), found.bytes = malloc(MOST_BYTES);
+  if (first.bytes == NULL) first.bytes = malloc(MAX_BYTES), found.bytes = malloc(MAX_BYTES);
   if (first.bytes == NULL || found.bytes == NULL) abort();
   eti_cpu_isa_limit(ETI_ISA_SCALAR);
   if (!run(op, line, dtype, kind, &ways[0], &first) || first.status != ET_OK) return false;
@@ -364,7 +364,7 @@ static void run_line(const char *line) {
 }
 
 int main(int argc, char **argv) {
-  static char line[MOST_LINE];
+  static char line[MAX_LINE];
   const char *only = "";
   for (int i = 1; i < argc; i++) {
     if (strcmp(argv[i], "--dump") == 0) dumps = true;

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { MOST_INPUTS = 16 };
+enum { MAX_INPUTS = 16 };
 
 static int fail(const et_error *err) {
   fprintf(stderr, "%s: %s\n", et_status_name(err->status), err->message);
@@ -27,7 +27,7 @@ static et_span allocate(size_t bytes) {
 // has the same fields. Unplanned inputs borrow the memory, which the caller frees.
 static int set_inputs(et_method *method, void **inputs, et_error *err) {
   et_value *input;
-  for (size_t i = 0; i < MOST_INPUTS && (input = et_method_input(method, i)) != NULL; i++) {
+  for (size_t i = 0; i < MAX_INPUTS && (input = et_method_input(method, i)) != NULL; i++) {
     if (input->tag != ET_TENSOR || input->as.tensor->dtype != ET_F32)
       return fprintf(stderr, "input %zu is not f32\n", i), 1;
     et_tensor tensor = *input->as.tensor;
@@ -74,7 +74,7 @@ int main(int argc, char **argv) {
     return fail(&err);
 
   // 3. Set the inputs.
-  void *inputs[MOST_INPUTS] = {0};
+  void *inputs[MAX_INPUTS] = {0};
   const int failed = set_inputs(method, inputs, &err);
   if (failed != 0) return failed;
 
@@ -92,7 +92,7 @@ int main(int argc, char **argv) {
   et_method_close(method);
   et_program_close(&program);
   et_file_map_close(&file);
-  for (size_t i = 0; i < MOST_INPUTS; i++) free(inputs[i]);
+  for (size_t i = 0; i < MAX_INPUTS; i++) free(inputs[i]);
   for (size_t i = 0; i < needs.n_planned; i++) free(planned[i].data);
   free(memory.method.data);
   free(memory.scratch.data);

@@ -8,10 +8,10 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#define MOST_ITEMS 1000
+#define MAX_ITEMS 1000
 
 typedef struct tally {
-  atomic_uint seen[MOST_ITEMS];
+  atomic_uint seen[MAX_ITEMS];
   atomic_uint n_ranges, n_short;
   size_t n, grain;
   const et_pool *inner;  // NULL: no nesting
@@ -41,7 +41,7 @@ static bool covers_once(const et_pool *pool, size_t n, size_t grain, const et_po
   t->inner = inner;
   et_parallel_for(pool, count, t, n, grain);
   bool is_good = atomic_load(&t->n_short) == 0;
-  for (size_t i = 0; i < MOST_ITEMS; i++) is_good = is_good && atomic_load(&t->seen[i]) == (i < n);
+  for (size_t i = 0; i < MAX_ITEMS; i++) is_good = is_good && atomic_load(&t->seen[i]) == (i < n);
   free(t);
   return is_good;
 }

@@ -25,12 +25,12 @@ ET_TEST_MAIN(tests)
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { MOST_NUMBERS = 1 << 20 };
+enum { MAX_NUMBERS = 1 << 20 };
 
 typedef struct outputs {
   size_t n;
   bool is_refused;  // there are no kernels
-  float numbers[MOST_NUMBERS];
+  float numbers[MAX_NUMBERS];
 } outputs;
 
 static outputs *shared;  // one for this processor, one for another
@@ -60,7 +60,7 @@ static void run_payload(const char *name, outputs *to) {
   if (subject_call(&s, s.shapes, false) != ET_OK) return;
   for (size_t k = 0; k < s.n_args; k++) {
     const et_tensor *const t = &s.tensors[k].t;
-    for (size_t i = 0; !s.is_input[k] && i < t->numel && to->n < MOST_NUMBERS; i++)
+    for (size_t i = 0; !s.is_input[k] && i < t->numel && to->n < MAX_NUMBERS; i++)
       to->numbers[to->n++] = number_of(t, i);
   }
   subject_end(&s);

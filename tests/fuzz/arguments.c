@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_NUMEL 3000  // of a tensor, unless the caller raises it
+#define MAX_NUMEL 3000  // of a tensor, unless the caller raises it
 #define POOL_BYTES 65536
 
 static const char *const texts[] = {
@@ -58,7 +58,7 @@ void fuzz_call_begin(fuzz_call *c, const et_op *op, uint64_t seed) {
     c->size_to = INT32_MAX;
     c->size_none = c->size_from == 1 ? 2 : c->size_from - 1 + 2 * (int32_t)fuzz_choose(c, 2);
   }
-  c->most_numel = MOST_NUMEL;
+  c->most_numel = MAX_NUMEL;
   c->is_other_dtype = c->is_blank = false;
   c->overlaps = one_in(c, 5);
   c->pool = c->overlaps ? calloc(1, POOL_BYTES) : NULL;
@@ -255,7 +255,7 @@ static et_tensor *same_tensor(fuzz_call *c, bool is_written) {
 }
 
 static fuzz_tensor *next_tensor(fuzz_call *c) {
-  if (c->n_tensors == MOST_TENSORS) abort();
+  if (c->n_tensors == MAX_TENSORS) abort();
   fuzz_tensor *f = &c->tensors[c->n_tensors++];
   memset(f, 0, sizeof *f);
   return f;
@@ -288,7 +288,7 @@ void fuzz_resize(fuzz_call *c) {
 
 et_value *fuzz_shadow(fuzz_call *c, const et_value *v) {
   if (v == NULL) return NULL;
-  if (c->n_shadows == MOST_SHADOWS) abort();
+  if (c->n_shadows == MAX_SHADOWS) abort();
   fuzz_shadow_value *s = &c->shadows[c->n_shadows++];
   s->v = *v;
   if (v->tag == ET_TENSOR) {
@@ -335,7 +335,7 @@ const char *fuzz_damage(const fuzz_call *c) {
 // ---- Values
 
 static uint32_t length_of(fuzz_call *c) {
-  return (uint32_t)(one_in(c, 20)  ? fuzz_choose(c, MOST_LIST + 1)
+  return (uint32_t)(one_in(c, 20)  ? fuzz_choose(c, MAX_LIST + 1)
                     : one_in(c, 3) ? c->rank
                                    : fuzz_choose(c, 5));
 }
@@ -354,8 +354,8 @@ static void list_of(fuzz_call *c, et_value *v, bool is_written) {
     return;
   }
   const bool has_ints = v->tag == ET_INT_LIST, is_optional = v->tag == ET_OPTIONAL_TENSOR_LIST;
-  const uint32_t most = has_ints ? MOST_LIST : 6;
-  if (v->n > most) v->n = one_in(c, 8) ? MOST_LIST / 2 : most;
+  const uint32_t most = has_ints ? MAX_LIST : 6;
+  if (v->n > most) v->n = one_in(c, 8) ? MAX_LIST / 2 : most;
   et_value *first = NULL;
   for (size_t k = 0; k < v->n; k++) {
     const bool is_odd = one_in(c, 200);  // an instruction may have replaced the value
@@ -363,7 +363,7 @@ static void list_of(fuzz_call *c, et_value *v, bool is_written) {
       c->lists[place][k] = one_in(c, 2) ? NULL : fuzz_value(c, ET_NONE, false);
     } else if (first != NULL && one_in(c, 2)) {
       c->lists[place][k] = first;
-      if (c->n_values < MOST_VALUES - 64 && has_ints && first->tag == ET_INT) {
+      if (c->n_values < MAX_VALUES - 64 && has_ints && first->tag == ET_INT) {
         c->lists[place][k] = fuzz_value(c, ET_INT, false);
         c->lists[place][k]->as.i = first->as.i;
       }
@@ -380,7 +380,7 @@ static void list_of(fuzz_call *c, et_value *v, bool is_written) {
 }
 
 et_value *fuzz_value(fuzz_call *c, et_tag tag, bool is_written) {
-  if (c->n_values == MOST_VALUES) abort();
+  if (c->n_values == MAX_VALUES) abort();
   et_value *v = &c->values[c->n_values++];
   memset(v, 0, sizeof *v);
   v->tag = (uint8_t)tag;
@@ -448,7 +448,7 @@ static void read_list(fuzz_call *c, et_value *v, const char **at, bool is_writte
   const size_t place = c->n_lists++;
   if (place >= sizeof c->lists / sizeof *c->lists) abort();
   for (; **at != ')'; *at += **at == ' ') {
-    if (v->n == MOST_LIST) abort();
+    if (v->n == MAX_LIST) abort();
     const bool is_dropped = c->rate > 0 && one_in(c, 4 * c->rate);
     if (v->tag == ET_BOOL_LIST) {
       c->bytes[place][v->n] = (uint8_t)(strtol(*at, (char **)at, 10) != 0);
@@ -460,7 +460,7 @@ static void read_list(fuzz_call *c, et_value *v, const char **at, bool is_writte
     }
     if (!is_dropped) v->n++;
   }
-  if (v->n > 0 && v->n < MOST_LIST && c->rate > 0 && one_in(c, 2 * c->rate)) {
+  if (v->n > 0 && v->n < MAX_LIST && c->rate > 0 && one_in(c, 2 * c->rate)) {
     memcpy(c->bytes[place] + 8 * v->n, c->bytes[place], 8);
     c->lists[place][v->n] = c->lists[place][v->n - 1];
     v->n++;
@@ -500,7 +500,7 @@ static size_t length_at(const char *p) {
 
 static void read_text(fuzz_call *c, et_value *v, const char *p) {
   const size_t length = length_at(p) - 2;
-  if (c->n_texts == MOST_TEXTS || length >= MOST_TEXT) abort();  // calls.txt needs more room
+  if (c->n_texts == MAX_TEXTS || length >= MAX_TEXT) abort();  // calls.txt needs more room
   char *const text = c->texts[c->n_texts++];
   memcpy(text, p + 1, length);
   text[length] = '\0';

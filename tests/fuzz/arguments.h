@@ -8,13 +8,13 @@
 
 #include "fuzz.h"
 
-#define MOST_ARGS 20
-#define MOST_TENSORS 96
-#define MOST_VALUES 256
-#define MOST_TEXTS 4
-#define MOST_TEXT 80
-#define MOST_LIST 40
-#define MOST_SHADOWS 512
+#define MAX_ARGS 20
+#define MAX_TENSORS 96
+#define MAX_VALUES 256
+#define MAX_TEXTS 4
+#define MAX_TEXT 80
+#define MAX_LIST 40
+#define MAX_SHADOWS 512
 
 typedef struct fuzz_tensor {
   et_tensor t;
@@ -32,7 +32,7 @@ typedef struct fuzz_shadow_value {
   et_tensor t;
   int32_t sizes[ET_MAX_RANK];
   ptrdiff_t strides[ET_MAX_RANK];
-  et_value *list[MOST_LIST];
+  et_value *list[MAX_LIST];
 } fuzz_shadow_value;
 
 // The arguments of one call, and their common dtype and sizes: most operators need equal dtypes and
@@ -52,13 +52,13 @@ typedef struct fuzz_call {
   bool is_blank;                          // tensors keep what malloc gives: the caller fills them
   bool is_other_dtype;                    // a tensor of the text got another type than requested
   et_dtype_set in_dtypes, out_dtypes;
-  fuzz_tensor tensors[MOST_TENSORS];
-  et_value values[MOST_VALUES];
-  et_value *lists[8][MOST_LIST];
-  uint8_t bytes[8][8 * MOST_LIST];
-  char texts[MOST_TEXTS][MOST_TEXT];
+  fuzz_tensor tensors[MAX_TENSORS];
+  et_value values[MAX_VALUES];
+  et_value *lists[8][MAX_LIST];
+  uint8_t bytes[8][8 * MAX_LIST];
+  char texts[MAX_TEXTS][MAX_TEXT];
   uint8_t *pool;
-  fuzz_shadow_value shadows[MOST_SHADOWS];
+  fuzz_shadow_value shadows[MAX_SHADOWS];
   size_t n_tensors, n_values, n_lists, n_texts, n_shadows;
 } fuzz_call;
 

@@ -19,7 +19,7 @@
 
 static fuzz_call call;
 static const et_op *op;
-static et_value *args[MOST_ARGS + 1];
+static et_value *args[MAX_ARGS + 1];
 static long number;
 
 static void tell(void) {
@@ -57,7 +57,7 @@ static void find_lines(void) {
   }
 }
 
-static et_tag kinds[MOST_ARGS];
+static et_tag kinds[MAX_ARGS];
 
 // Sets the kind of the argument that a message is about. Returns false for a message that says no
 // new kind.
@@ -73,7 +73,7 @@ static bool learn(const char *message) {
   char expected[32], got[32];
   if (sscanf(message, "argument %zu: expected %31[^,], got %31s", &at, expected, got) != 3)
     return false;
-  for (size_t i = 0; at < MOST_ARGS && i < sizeof names / sizeof *names; i++) {
+  for (size_t i = 0; at < MAX_ARGS && i < sizeof names / sizeof *names; i++) {
     if (strcmp(names[i].name, expected) != 0 || kinds[at] == names[i].tag) continue;
     kinds[at] = names[i].tag;
     return true;
@@ -108,7 +108,7 @@ static void make_args(void) {
   const uint32_t writes = op->writes != 0 ? op->writes : n >= 2 ? 1u << (n - 2) : 0;
   const char *line =
       n_lines > 0 && fuzz_choose(&call, 4) > 0 ? lines[fuzz_choose(&call, n_lines)] : NULL;
-  size_t last = MOST_ARGS;
+  size_t last = MAX_ARGS;
   if (line != NULL) line += strlen(op->name);
   for (size_t i = 0; i < result; i++) {
     const bool is_written = (writes >> i & 1u) != 0;
@@ -124,7 +124,7 @@ static void make_args(void) {
   if (line != NULL && *line == ' ') {
     line++;
     args[result] = fuzz_read(&call, &line, true);
-  } else if (last == MOST_ARGS || op->is_view || fuzz_choose(&call, 40) == 0) {
+  } else if (last == MAX_ARGS || op->is_view || fuzz_choose(&call, 40) == 0) {
     static const et_tag results[] = {ET_INT, ET_BOOL, ET_DOUBLE, ET_NONE, ET_TENSOR, ET_STRING};
     const uint64_t n_kinds = op->is_view || fuzz_choose(&call, 8) == 0 ? 6 : 3;
     args[result] = fuzz_value(&call, results[op->is_view ? 4 : fuzz_choose(&call, n_kinds)], true);
@@ -142,7 +142,7 @@ static void run_backwards(void *ctx, et_task task, void *task_ctx, size_t n) {
 
 // Arguments as the loader passes them to prepare, made again for each of its two passes.
 static et_value *const *shadows(void) {
-  static et_value *shown[MOST_ARGS];
+  static et_value *shown[MAX_ARGS];
   call.n_shadows = 0;
   for (size_t i = 0; i < op->n_args; i++) shown[i] = fuzz_shadow(&call, args[i]);
   return shown;
@@ -244,7 +244,7 @@ static long fuzz_op(const options *o, long *n_learned) {
   *n_learned = 0;
   uint64_t name = 0;
   for (const char *p = op->name; *p != '\0'; p++) name = 31 * name + (uint8_t)*p;
-  for (size_t i = 0; i < MOST_ARGS; i++) kinds[i] = ET_STRING;  // a kind that few arguments have
+  for (size_t i = 0; i < MAX_ARGS; i++) kinds[i] = ET_STRING;  // a kind that few arguments have
   for (number = 0; number < o->n_calls; number++) {
     et_error err = {0};
     watch_seconds(SECONDS_PER_CALL);

@@ -19,8 +19,8 @@
 fuzz_reach reach;
 fuzz_companion companion;
 
-#define MOST_BYTES ((size_t)8 << 20)  // of any one piece of memory
-#define MOST_INSTRUCTIONS 300
+#define MAX_BYTES ((size_t)8 << 20)  // of any one piece of memory
+#define MAX_INSTRUCTIONS 300
 
 typedef struct bag {
   void *blocks[64];
@@ -30,7 +30,7 @@ typedef struct bag {
 // Allocates exactly `bytes` bytes, 64-aligned; NULL above the limit of this test. The contents are
 // garbage, on which no code may rely.
 static void *claim(bag *b, size_t bytes) {
-  if (bytes > MOST_BYTES || b->n == sizeof b->blocks / sizeof b->blocks[0]) return NULL;
+  if (bytes > MAX_BYTES || b->n == sizeof b->blocks / sizeof b->blocks[0]) return NULL;
   void *block = NULL;
   if (posix_memalign(&block, ET_MEMORY_ALIGN, bytes == 0 ? 1 : bytes) != 0) return NULL;
   memset(block, 0xa5, bytes);
@@ -122,7 +122,7 @@ static unsigned read_outputs(const et_method *method, const et_method_info *info
 static void run(et_method *method, const et_method_info *info, bag *b, et_error *err) {
   unsigned sum = 0;
   for (int turn = 0; turn < 2; turn++) {
-    size_t left = MOST_INSTRUCTIONS;
+    size_t left = MAX_INSTRUCTIONS;
     const et_hooks hooks = {&left, count_down};
     if (!set_inputs(method, info, turn == 1, b, err)) return;
     if (turn == 0) set_outputs(method, info, b, err);
@@ -132,7 +132,7 @@ static void run(et_method *method, const et_method_info *info, bag *b, et_error 
     sum += read_outputs(method, info);
   }
   et_status status = ET_OK;
-  for (size_t i = 0; status == ET_OK && i < MOST_INSTRUCTIONS; i++)
+  for (size_t i = 0; status == ET_OK && i < MAX_INSTRUCTIONS; i++)
     status = et_method_step(method, err);
   et_method_reset(method);
   sum += read_outputs(method, info);

@@ -12,7 +12,7 @@
 #include "fuzz.h"
 #include "payloads.h"
 
-#define MOST_OBJECTS 512
+#define MAX_OBJECTS 512
 
 typedef struct object {
   const uint8_t *at;
@@ -22,7 +22,7 @@ typedef struct object {
 typedef struct walk {
   uint64_t random;
   const eti_fb_schema *schema;
-  object objects[MOST_OBJECTS];  // what offsets lead to
+  object objects[MAX_OBJECTS];  // what offsets lead to
   size_t n_objects;
 } walk;
 
@@ -60,14 +60,14 @@ static void change_vector(walk *w, const uint8_t *table, unsigned slot, size_t e
 }
 
 static void note(walk *w, const uint8_t *at, uint8_t kind) {
-  if (at == NULL || w->n_objects == MOST_OBJECTS) return;
+  if (at == NULL || w->n_objects == MAX_OBJECTS) return;
   const object found = {at, kind};
   w->objects[w->n_objects++] = found;
 }
 
 // Notes every object below a table.
 static void collect(walk *w, const uint8_t *table, unsigned type) {
-  if (w->n_objects == MOST_OBJECTS) return;
+  if (w->n_objects == MAX_OBJECTS) return;
   note(w, table, (uint8_t)ETI_FB_TABLE(type));
   for (unsigned slot = 0; slot < ETI_FB_SLOTS; slot++) {
     const uint8_t what = w->schema[type][slot];

@@ -17,7 +17,7 @@ from typing import Any
 
 FOLDER = Path(__file__).resolve().parent
 CALLS = FOLDER / "calls.txt"
-MOST_CHARACTERS = 260
+MAX_CHARACTERS = 260
 PREFIXES = {8: "i", 9: "t", 11: "o"}
 recorded: dict[str, set[str]] = {}
 
@@ -71,7 +71,7 @@ def structure(line: str) -> str:
 
 
 def picked(lines: set[str]) -> list[str]:
-    short = [x for x in lines if len(x) < MOST_CHARACTERS and not re.search(r"[\[,]0[],]", x)]
+    short = [x for x in lines if len(x) < MAX_CHARACTERS and not re.search(r"[\[,]0[],]", x)]
     of_structure: dict[str, str] = {}
     for line in sorted(short, key=lambda x: ("f32" not in x, len(x), x)):
         of_structure.setdefault(structure(line), line)

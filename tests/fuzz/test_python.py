@@ -16,7 +16,7 @@ from executorch_py import errors
 from executorch_py.cli.inspect import collect, text
 from executorch_py.runtime import MethodMeta, Runtime
 
-MOST_BYTES = 1 << 20  # of an input that the test makes
+MAX_BYTES = 1 << 20  # of an input that the test makes
 
 
 def inputs(meta: MethodMeta) -> list[Any] | None:
@@ -27,7 +27,7 @@ def inputs(meta: MethodMeta) -> list[Any] | None:
             given.append(1)
             continue
         info = meta.input_tensor_meta(i)
-        if info.nbytes() > MOST_BYTES:
+        if info.nbytes() > MAX_BYTES:
             return None
         dtype = np.bool_ if info.dtype_name == "bool" else np.float32
         given.append(np.ones(info.sizes(), dtype))

@@ -16,7 +16,7 @@ from support.op_values import DTYPES
 from support.torch_samples import Call, calls, functions, widened
 
 PARTS = 16
-FEWEST = 200  # calls in each part
+MIN_CALLS = 200  # in each part
 # Random and uninitialized results are not compared.
 RANDOM = frozenset({
     "bernoulli", "empty", "empty_like", "empty_permuted", "empty_strided", "multinomial",
@@ -71,6 +71,6 @@ def _failure(call: Call) -> str:
 @pytest.mark.parametrize("part", range(PARTS))
 def test_kernels_give_what_eager_gives_on_torchs_samples(part: int) -> None:
     known = [c for c in calls(functions()[part::PARTS]) if _comparable(c)]
-    assert len(known) >= FEWEST, f"torch's samples decompose into {len(known)} calls only"
+    assert len(known) >= MIN_CALLS, f"torch's samples decompose into {len(known)} calls only"
     failures = [words for words in map(_failure, known) if words]
     assert not failures, f"{len(failures)} of {len(known)} calls differ:\n" + "\n".join(failures)

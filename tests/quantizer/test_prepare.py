@@ -17,10 +17,16 @@ from executorch_py.quantizer import (
     convert_pt2e,
     get_symmetric_quantization_config,
     prepare_pt2e,
+    spec,
 )
 from executorch_py.quantizer.fold_batch_norm import fold_all
 
 X = torch.randn(2, 4, 5, 5, generator=torch.Generator().manual_seed(0))
+
+
+def test_the_deprecated_name_of_the_smallest_scale_warns_and_works() -> None:
+    with pytest.warns(DeprecationWarning, match="use MIN_SCALE"):
+        assert spec.LEAST_SCALE is spec.MIN_SCALE
 
 
 class Up(nn.Module):

@@ -17,7 +17,7 @@ from torch import nn
 Values = list[torch.Tensor]
 Step = Callable[[Sequence[torch.Tensor]], torch.Tensor]
 
-MOST_ELEMENTS, MOST_DIMS = 4000, 5
+MAX_ELEMENTS, MAX_DIMS = 4000, 5
 WIDTHS = (2, 3, 4, 6, 8, 12)
 
 
@@ -39,7 +39,7 @@ class Drawn(nn.Module, ABC):
                     value = step(values)
             except (RuntimeError, IndexError):  # shapes that do not fit
                 continue
-            if value.numel() > MOST_ELEMENTS or value.dim() > MOST_DIMS:
+            if value.numel() > MAX_ELEMENTS or value.dim() > MAX_DIMS:
                 continue
             self.steps.append(step)
             values.append(value)

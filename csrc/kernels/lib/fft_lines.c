@@ -62,7 +62,7 @@ static bool factorize_length(eti_fft_part *part, size_t n) {
 
 enum {
   LONGEST = 4096,  // longest line that is transformed in passes over all of it
-  MOST_UNEQUAL = 8,
+  MAX_UNEQUAL = 8,
   COLUMNS = 16,  // columns of a matrix transformed together
 };
 
@@ -81,7 +81,7 @@ static void split_length(eti_fft_plan *plan) {
   plan->n_parts = 1;
   plan->most_lanes = ETI_FFT_LANES;
   if (n <= LONGEST) return;
-  for (size_t first = square_root(n); first * first * MOST_UNEQUAL >= n; first--) {
+  for (size_t first = square_root(n); first * first * MAX_UNEQUAL >= n; first--) {
     if (n % first != 0) continue;
     factorize_length(&plan->parts[0], first);
     factorize_length(&plan->parts[1], n / first);
@@ -157,7 +157,7 @@ void eti_fft_bounds(int type, size_t n, size_t *table_bytes, size_t *lane_bytes)
   const size_t padded = power_of_two(2 * n);
   // Twiddles of a pass of radix r over m · r numbers are m · (r - 1), the next passes have m.
   *table_bytes = round_up((2 * padded + 2 * n + padded + ETI_FFT_MAX_PASSES * 31) * bytes);
-  const size_t side = padded > LONGEST ? square_root(MOST_UNEQUAL * padded) : 0;
+  const size_t side = padded > LONGEST ? square_root(MAX_UNEQUAL * padded) : 0;
   *lane_bytes = lane_bytes_of(padded, side, bytes);
 }
 

@@ -17,7 +17,7 @@ enum {
   ROWS = ETI_QGEMM_ROWS,           // rows of a block are a multiple of this
   BLOCK_BYTES = 48 * 1024,         // of a block and its result
   FEW_ROWS = 48,                   // rows that justify reading all weights once
-  MOST_BYTES = 512 * 1024,         // of a block of few rows
+  MAX_BYTES = 512 * 1024,          // of a block of few rows
   MAX_SCRATCH = 64 * 1024 * 1024,  // of a thread
   UNITS = 8,                       // at least, for each thread, when columns can be shared
   SMALL = 64 * 1024,               // multiply-adds that are not worth a second thread
@@ -52,7 +52,7 @@ static size_t min_size(size_t a, size_t b) {
 // are then so few that reading the weights dominates.
 static size_t block_rows(size_t m, size_t n, size_t k) {
   const size_t each = row_length(k) * sizeof(int16_t) + 1;
-  const size_t near = BLOCK_BYTES / (each + n), few = min_size(FEW_ROWS, MOST_BYTES / each);
+  const size_t near = BLOCK_BYTES / (each + n), few = min_size(FEW_ROWS, MAX_BYTES / each);
   const size_t rows = max_size(max_size(near, few) / ROWS, 1) * ROWS;
   return min_size(rows, eti_div_up(m, ROWS) * ROWS);
 }

@@ -58,12 +58,12 @@ void eti_reduction_init(eti_reduction *r, const et_tensor *in, et_tensor *const 
 }
 
 #define FEW_RESULTS 8u
-#define MOST_PIECES 64u
-#define LEAST_PIECE 16384u  // elements
+#define MAX_PIECES 64u
+#define MIN_PIECE 16384u  // elements
 
 void eti_reduction_split(const et_kernel_ctx *ctx, eti_reduction *r) {
   const size_t results = r->kept.numel;
-  r->is_split = results > 0 && results <= FEW_RESULTS && r->n >= 8u * LEAST_PIECE;
+  r->is_split = results > 0 && results <= FEW_RESULTS && r->n >= 8u * MIN_PIECE;
   r->pool = ctx->pool;
 }
 
@@ -160,7 +160,7 @@ typedef struct piece_job {
   const eti_iter *reduced;
   bool goes_across;
   size_t piece;
-  double acc[MOST_PIECES][FEW_RESULTS];  // of any type
+  double acc[MAX_PIECES][FEW_RESULTS];  // of any type
 } piece_job;
 
 static void run_pieces(void *ctx, size_t begin, size_t end) {
@@ -177,7 +177,7 @@ static void run_pieces(void *ctx, size_t begin, size_t end) {
 
 // Reduces all elements of the job's results into its accumulators.
 static void reduce_all(const eti_reduction *r, run_job *job, const eti_iter *reduced) {
-  const size_t least = LEAST_PIECE / job->w, even = reduced->numel / MOST_PIECES + 1;
+  const size_t least = MIN_PIECE / job->w, even = reduced->numel / MAX_PIECES + 1;
   size_t piece = even > least ? even : least;
   piece = (piece + 4095u) & ~(size_t)4095u;  // the piece size of row sums
   if (!r->is_split || piece >= reduced->numel) {

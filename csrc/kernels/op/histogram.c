@@ -11,9 +11,9 @@
 // ---- finding bins
 
 enum {
-  PIECE = 256,          // elements cast at a time
-  BINS_AT_ONCE = 512,   // counters on the stack
-  MOST_COUNTED = 65536  // bins for which every thread gets counters of its own
+  PIECE = 256,         // elements cast at a time
+  BINS_AT_ONCE = 512,  // counters on the stack
+  MAX_COUNTED = 65536  // bins for which every thread gets counters of its own
 };
 
 typedef struct binning {
@@ -147,7 +147,7 @@ et_status eti_prepare_histogram(et_prepare_ctx *ctx, et_value *const *args) {
                     : bins->tag == ET_INT  ? bins->as.i
                                            : 0;
   const size_t threads = ctx->n_threads == 0 ? 1 : ctx->n_threads;
-  if (n <= 0 || n > MOST_COUNTED) return ET_OK;
+  if (n <= 0 || n > MAX_COUNTED) return ET_OK;
   const size_t bytes = (size_t)n * threads * sizeof(uint64_t);
   if (bytes > ctx->scratch_bytes) ctx->scratch_bytes = bytes;
   return ET_OK;

@@ -133,13 +133,13 @@ static et_status place_rows(const et_kernel_ctx *ctx, placing *p) {
 
 // Threads share a dimension other than the indexed one, so that no two write to one target and
 // those of one target keep their order.
-enum { MOST_SHARES = 16, SHARE_GRAIN = 16384 };
+enum { MAX_SHARES = 16, SHARE_GRAIN = 16384 };
 
 typedef struct shares {
   et_kernel_ctx ctx;
   const placing *p;
   size_t dim, n;
-  et_status status[MOST_SHARES];
+  et_status status[MAX_SHARES];
 } shares;
 
 static void place_shares(void *ctx, size_t begin, size_t end) {
@@ -164,7 +164,7 @@ static et_status place_all(const et_kernel_ctx *ctx, placing *p) {
     s.dim = d;
   }
   s.n = ctx->pool == NULL ? 1 : ctx->pool->n_threads;
-  if (s.n > MOST_SHARES) s.n = MOST_SHARES;
+  if (s.n > MAX_SHARES) s.n = MAX_SHARES;
   if (s.n > largest) s.n = largest;
   if (s.n < 2 || p->index->numel < SHARE_GRAIN) return place_rows(ctx, p);
   et_parallel_for(ctx->pool, place_shares, &s, s.n, 1);

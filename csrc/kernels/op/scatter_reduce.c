@@ -294,7 +294,7 @@ static et_status walk_all(const et_kernel_ctx *ctx, const walk *w, const reducin
 
 // Threads share a dimension other than w->dim, so that no two write to one target and the elements
 // of one target keep their order.
-enum { MOST_SHARES = 16, SHARE_GRAIN = 16384 };
+enum { MAX_SHARES = 16, SHARE_GRAIN = 16384 };
 
 typedef struct shares {
   et_kernel_ctx ctx;
@@ -302,7 +302,7 @@ typedef struct shares {
   const reducing *r;
   bool clears;
   size_t dim, n;
-  et_status status[MOST_SHARES];
+  et_status status[MAX_SHARES];
 } shares;
 
 static et_status reduce_share(const shares *s, const walk *w) {
@@ -333,7 +333,7 @@ static et_status reduce_all(const et_kernel_ctx *ctx, const walk *w, const reduc
     s.dim = d;
   }
   s.n = ctx->pool == NULL ? 1 : ctx->pool->n_threads;
-  if (s.n > MOST_SHARES) s.n = MOST_SHARES;
+  if (s.n > MAX_SHARES) s.n = MAX_SHARES;
   if (s.n > largest) s.n = largest;
   if (s.n > 1 && numel >= SHARE_GRAIN) {
     et_parallel_for(ctx->pool, reduce_shares, &s, s.n, 1);

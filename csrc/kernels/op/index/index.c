@@ -191,14 +191,14 @@ static et_status run_tuples(const et_kernel_ctx *ctx, const tuple_run *r, eti_in
 
 // Threads share tuples by target: ranges of tuples if all targets differ, else the tuples that
 // write to one part of the tensor, so that those of one target keep their order.
-enum { MOST_SHARES = 16, SHARE_TUPLES = 4 * CHUNK };
+enum { MAX_SHARES = 16, SHARE_TUPLES = 4 * CHUNK };
 
 typedef struct tuple_shares {
   et_kernel_ctx ctx;
   const tuple_run *run;
   const eti_indexing *x;
   size_t n, extent;  // bytes in which targets begin
-  et_status status[MOST_SHARES];
+  et_status status[MAX_SHARES];
 } tuple_shares;
 
 static void run_shares(void *ctx, size_t begin, size_t end) {
@@ -240,7 +240,7 @@ static et_status run_indexing(const et_kernel_ctx *ctx, eti_indexing *x, directi
           (size_t)(x->self.shape.sizes[d] - 1) * (size_t)x->self.strides[d] * (size_t)r.bytes;
   }
   s.n = ctx->pool == NULL ? 1 : ctx->pool->n_threads;
-  if (s.n > MOST_SHARES) s.n = MOST_SHARES;
+  if (s.n > MAX_SHARES) s.n = MAX_SHARES;
   if (s.n > 1 && !has_mask && x->n_tuples >= SHARE_TUPLES &&
       x->n_tuples * per_tuple >= GRAIN_BYTES / 2) {
     et_parallel_for(ctx->pool, run_shares, &s, s.n, 1);

@@ -11,7 +11,7 @@ enum {
   NR = ETI_QGROUPS_NR,
   ROWS = ETI_QGROUPS_ROWS,
   BLOCK_BYTES = 192 * 1024,  // of a block of rows, which all panels pass
-  MOST_ROWS = 64,            // of a block; a multiple of ROWS
+  MAX_ROWS = 64,             // of a block; a multiple of ROWS
   UNITS = 8,                 // at least, for each thread, when columns can be shared
   SMALL = 128 * 1024,        // multiply-adds that are not worth a second thread
 };
@@ -123,7 +123,7 @@ static et_status read_product(const et_kernel_ctx *ctx, et_value *const *args, p
 
 static size_t block_rows(size_t m, size_t k) {
   const size_t near = BLOCK_BYTES / (k + 1) / ROWS * ROWS;
-  const size_t rows = near < ROWS ? ROWS : near > MOST_ROWS ? MOST_ROWS : near;
+  const size_t rows = near < ROWS ? ROWS : near > MAX_ROWS ? MAX_ROWS : near;
   return rows < m ? rows : m;
 }
 
@@ -167,8 +167,8 @@ static void run_panel(const product *p, size_t panel, eti_qgroups_tile t, size_t
 static void run_slots(void *ctx, size_t begin, size_t end) {
   const product *const p = ctx;
   const size_t panels = eti_div_up(p->n, NR);
-  float scales[MOST_ROWS];
-  int32_t zeros[MOST_ROWS];
+  float scales[MAX_ROWS];
+  int32_t zeros[MAX_ROWS];
   for (size_t slot = begin; slot < end; slot++) {
     int32_t *const begins =
         p->begins == NULL ? NULL : p->begins + slot * slot_bytes(p) / sizeof(int32_t);

@@ -22,7 +22,7 @@ from executorch_py.backends.xnnpack.payload.payload_flatbuffer import NodeKind
 from executorch_py.backends.xnnpack.payload.value_layout import merged_dims
 
 # Kernels do not fill their vector registers with fewer columns.
-_FEWEST_COLUMNS = 16
+_MIN_COLUMNS = 16
 
 
 def hoist_slices(graph: Graph) -> bool:
@@ -130,7 +130,7 @@ def _covers_once(product: Node, slices: list[Node]) -> bool:
     for part in slices:
         others = zip(part.output.shape[:-1], product.output.shape[:-1], strict=True)
         size = part.output.shape[last]
-        if any(a != b for a, b in others) or not isinstance(size, int) or size < _FEWEST_COLUMNS:
+        if any(a != b for a, b in others) or not isinstance(size, int) or size < _MIN_COLUMNS:
             return False
         total += size
     whole = product.output.shape[last]

@@ -16,7 +16,7 @@ from executorch_py.exir.ir.graph import nodes_in
 from executorch_py.exir.ir.op_traits import is_getitem
 
 _POWERS = (2.0, 3.0, 4.0, 0.5, -0.5, -1.0)
-_LEAST_SCALE = 1.2e-38  # the smallest normal float32
+_MIN_SCALE = 1.2e-38  # the smallest normal float32
 
 
 # ---- arguments
@@ -166,7 +166,7 @@ def int8_scale(facts: NodeFacts) -> str | None:
     scale, zero_point = facts.argument("scale"), facts.argument("zero_point")
     if not isinstance(scale, (int, float)) or not isinstance(zero_point, int):
         return "its scale is found at run time"
-    if not _LEAST_SCALE <= scale < math.inf:
+    if not _MIN_SCALE <= scale < math.inf:
         return f"its scale {scale:g} is not a normal number"
     example = facts.example(node.args[0])
     limits = torch.iinfo(dtype)

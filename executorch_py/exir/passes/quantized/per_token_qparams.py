@@ -29,7 +29,7 @@ from executorch_py.exir.ir.op_traits import is_getitem
 from executorch_py.exir.passes.base import Contract, Fact, Pass, facts
 
 _LIMITS = (-128, 127)
-_LEAST_SCALE = 2.0**-23
+_MIN_SCALE = 2.0**-23
 
 
 class PerTokenQparams(Pass):
@@ -113,7 +113,7 @@ def _rewrite(node: fx.Node) -> bool:
             quantize, dequantize = library.quantize_per_token, library.dequantize_per_token
             quantize, dequantize, last = quantize.default, dequantize.default, (torch.float32,)
         else:
-            arguments = (x, *_LIMITS, _LEAST_SCALE, torch.int8)
+            arguments = (x, *_LIMITS, _MIN_SCALE, torch.int8)
             found = _call(node, library.choose_qparams.tensor, *arguments)
             quantize, dequantize = library.quantize_per_tensor, library.dequantize_per_tensor
             quantize, dequantize = quantize.tensor, dequantize.tensor

@@ -144,6 +144,8 @@ typedef struct made_plan {
   const int32_t *many_inputs;  // instead of inputs
   const made_chain *chains;
   size_t n_chains;
+  const made_instruction *code;  // one chain, instead of chains
+  size_t n_code;
   const char *const *operators;  // name, overload, name, overload …
   size_t n_operators, n_operator_copies;
   const made_delegate *delegates;
@@ -152,6 +154,26 @@ typedef struct made_plan {
   size_t n_memories;
   uint8_t device;  // of all of them
 } made_plan;
+
+// Initializers of parts. MADE_PLAN takes arrays, whose lengths it counts, then further fields.
+#define MADE_COUNT(array) (sizeof(array) / sizeof(array)[0])
+#define MADE_CALL(op, ...)  \
+  {.kind = PTE_KERNEL_CALL, \
+   .a = (op),               \
+   .args = {__VA_ARGS__},   \
+   .n_args = MADE_COUNT(((int32_t[]){__VA_ARGS__}))}
+#define MADE_PLAN(the_values, the_code, the_operators, ...) \
+  {.name = "forward",                                       \
+   .values = (the_values),                                  \
+   .n_values = MADE_COUNT(the_values),                      \
+   .code = (the_code),                                      \
+   .n_code = MADE_COUNT(the_code),                          \
+   .operators = (the_operators),                            \
+   .n_operators = MADE_COUNT(the_operators) / 2,            \
+   __VA_ARGS__}
+#define MADE_INPUT(x) .inputs = {x}, .n_inputs = 1
+#define MADE_OUTPUT(y) .outputs = {y}, .n_outputs = 1
+#define MADE_MEMORY(bytes) .memories = {bytes}, .n_memories = 1
 
 typedef struct made_segment {
   const void *data;
@@ -265,6 +287,15 @@ static inline size_t w_delegate(writer *w, const made_delegate *d) {
   return delegate;
 }
 
+static inline size_t w_chain(writer *w, const made_chain *c) {
+  size_t last = 0;
+  const size_t chain = w_table(w, 1u << PTE_CHAIN_INSTRUCTIONS);
+  const size_t code = w_tables(w, PTE_CHAIN_INSTRUCTIONS, chain, c->n + c->n_copies);
+  for (size_t i = 0; i < c->n; i++) last = w_child(w, code, i, w_instruction(w, &c->code[i]));
+  w_copies(w, code, c->n, c->n_copies, last);
+  return chain;
+}
+
 static inline size_t w_plan(writer *w, const made_plan *p) {
   size_t last = 0;
   const size_t table = w_table(w, p->device == 0 ? 0x1fd : 0x3fd);  // all but the container
@@ -275,16 +306,11 @@ static inline size_t w_plan(writer *w, const made_plan *p) {
   w_link(w, table, PTE_PLAN_INPUTS,
          w_vector(w, p->many_inputs != NULL ? p->many_inputs : p->inputs, p->n_inputs, 4));
   w_link(w, table, PTE_PLAN_OUTPUTS, w_vector(w, p->outputs, p->n_outputs, 4));
-  const size_t chains = w_tables(w, PTE_PLAN_CHAINS, table, p->n_chains);
-  for (size_t c = 0; c < p->n_chains; c++) {
-    const size_t chain = w_table(w, 1u << PTE_CHAIN_INSTRUCTIONS);
-    w_link_at(w, w_member(chains, c), chain);
-    const size_t code =
-        w_tables(w, PTE_CHAIN_INSTRUCTIONS, chain, p->chains[c].n + p->chains[c].n_copies);
-    for (size_t i = 0; i < p->chains[c].n; i++)
-      last = w_child(w, code, i, w_instruction(w, &p->chains[c].code[i]));
-    w_copies(w, code, p->chains[c].n, p->chains[c].n_copies, last);
-  }
+  const made_chain whole = {p->code, p->n_code, 0};
+  const size_t n_chains = p->code != NULL ? 1 : p->n_chains;
+  const size_t chains = w_tables(w, PTE_PLAN_CHAINS, table, n_chains);
+  for (size_t c = 0; c < n_chains; c++)
+    w_child(w, chains, c, w_chain(w, p->code != NULL ? &whole : &p->chains[c]));
   const size_t operators =
       w_tables(w, PTE_PLAN_OPERATORS, table, p->n_operators + p->n_operator_copies);
   for (size_t i = 0; i < p->n_operators; i++) {

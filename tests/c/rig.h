@@ -1,6 +1,6 @@
-// rig.h — the fixture for tests of programs and methods: a golden file in memory that a test may
-// damage, and a method loaded into exactly the measured memory. Relies on the public header, and on
-// the flatbuffer readers to find the fields to damage.
+// rig.h — the fixture for tests of programs and methods: a golden file or a written one in memory,
+// which a test may damage, and a method loaded into exactly the measured memory. Relies on the
+// public header, and on the flatbuffer readers to find the fields to damage.
 #ifndef ET_RIG_H
 #define ET_RIG_H
 
@@ -9,6 +9,7 @@
 #include "runtime/pte.h"
 
 #include "et_test.h"
+#include "pte_writer.h"
 
 #include <stdlib.h>
 
@@ -59,6 +60,18 @@ static inline rig rig_take(uint8_t *bytes, size_t size) {
   r.size = size;
   r.blocks[r.n_blocks++] = bytes;
   return r;
+}
+
+static inline rig rig_make_program(const made_program *program) {
+  size_t size;
+  uint8_t *bytes = make_program(program, &size);
+  return rig_take(bytes, size);
+}
+
+// A program with one method.
+static inline rig rig_make(const made_plan *plan) {
+  const made_program program = {.plans = plan, .n_plans = 1};
+  return rig_make_program(&program);
 }
 
 static inline et_status rig_open(rig *r) {

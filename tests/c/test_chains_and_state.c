@@ -2,19 +2,12 @@
 // methods share or keep apart.
 #include "rig.h"
 
-#include "pte_writer.h"
-
 #include <pthread.h>
 
 static const int32_t three[] = {3};
 static const char *const operators[] = {"aten::add", "out", "aten::mul", "out"};
 
 #define TENSOR(...) {.code = PTE_TENSOR, .items = three, .n = 1, .dtype = ET_F32, __VA_ARGS__}
-#define CALL(op, ...)       \
-  {.kind = PTE_KERNEL_CALL, \
-   .a = (op),               \
-   .args = {__VA_ARGS__},   \
-   .n_args = sizeof((int32_t[]){__VA_ARGS__}) / 4}
 
 // ---- Several chains: y = x + x, then y = y * y when the flag is set, then y = y + x
 
@@ -25,11 +18,11 @@ static const made_value chained_values[] = {
     {.code = PTE_INT, .number = 1},
     {.code = PTE_BOOL, .number = 1},
 };
-static const made_instruction doubling[] = {CALL(0, X, X, ONE, Y, Y)};
+static const made_instruction doubling[] = {MADE_CALL(0, X, X, ONE, Y, Y)};
 // The jump's target 2 is the length of its own chain, where the next chain begins.
 static const made_instruction squaring[] = {{.kind = PTE_JUMP_FALSE_CALL, .a = FLAG, .b = 2},
-                                            CALL(1, Y, Y, Y, Y)};
-static const made_instruction adding[] = {CALL(0, Y, X, ONE, Y, Y)};
+                                            MADE_CALL(1, Y, Y, Y, Y)};
+static const made_instruction adding[] = {MADE_CALL(0, Y, X, ONE, Y, Y)};
 
 static rig chained(bool flag, int32_t jump_to) {
   made_value values[4];
@@ -53,10 +46,7 @@ static rig chained(bool flag, int32_t jump_to) {
                           .n_operators = 2,
                           .memories = {128},
                           .n_memories = 1};
-  const made_program program = {.plans = &plan, .n_plans = 1};
-  size_t size;
-  uint8_t *bytes = make_program(&program, &size);
-  return rig_take(bytes, size);
+  return rig_make(&plan);
 }
 
 static et_status note(void *ctx, const et_event *event) {
@@ -113,13 +103,12 @@ static const made_value read_values[] = {
     TENSOR(.memory = 2, .at = 16, .buffer = 1, .text = "state"),
     {.code = PTE_INT, .number = 1},
 };
-static const made_instruction writing[] = {CALL(0, STATE, X, K, STATE, STATE),
-                                           CALL(0, STATE, STATE, K, Y, Y)};
-static const made_instruction reading[] = {CALL(0, STATE, STATE, K, Y, Y)};
+static const made_instruction writing[] = {MADE_CALL(0, STATE, X, K, STATE, STATE),
+                                           MADE_CALL(0, STATE, STATE, K, Y, Y)};
+static const made_instruction reading[] = {MADE_CALL(0, STATE, STATE, K, Y, Y)};
 
 static rig stateful(void) {
   static const float saved[] = {0, 10, 20, 30};
-  static const made_chain write_chain = {writing, 2, 0}, read_chain = {reading, 1, 0};
   static const made_plan plans[] = {{.name = "write",
                                      .values = write_values,
                                      .n_values = 4,
@@ -127,8 +116,8 @@ static rig stateful(void) {
                                      .n_inputs = 1,
                                      .outputs = {Y},
                                      .n_outputs = 1,
-                                     .chains = &write_chain,
-                                     .n_chains = 1,
+                                     .code = writing,
+                                     .n_code = 2,
                                      .operators = operators,
                                      .n_operators = 1,
                                      .memories = {128, 32},
@@ -138,8 +127,8 @@ static rig stateful(void) {
                                      .n_values = 4,
                                      .outputs = {Y},
                                      .n_outputs = 1,
-                                     .chains = &read_chain,
-                                     .n_chains = 1,
+                                     .code = reading,
+                                     .n_code = 1,
                                      .operators = operators,
                                      .n_operators = 1,
                                      .memories = {16, 32},

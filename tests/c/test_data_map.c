@@ -2,8 +2,6 @@
 // layout, state initialized from external data, and files damaged in every bit.
 #include "rig.h"
 
-#include "pte_writer.h"
-
 static const int32_t three[] = {3};
 #define TENSOR(...) {.code = PTE_TENSOR, .items = three, .n = 1, .dtype = ET_F32, __VA_ARGS__}
 enum { X, Y, A, B, STATE, ONE };
@@ -18,29 +16,13 @@ static rig summing(void) {
       TENSOR(.text = "b", .location = PTE_LOCATION_EXTERNAL),
       TENSOR(.text = "state", .location = PTE_LOCATION_EXTERNAL, .memory = 1, .at = 128),
       {.code = PTE_INT, .number = 1}};
-  static const made_instruction code[] = {
-      {.kind = PTE_KERNEL_CALL, .args = {X, A, ONE, Y, Y}, .n_args = 5},
-      {.kind = PTE_KERNEL_CALL, .args = {Y, B, ONE, Y, Y}, .n_args = 5},
-      {.kind = PTE_KERNEL_CALL, .args = {Y, STATE, ONE, Y, Y}, .n_args = 5}};
+  static const made_instruction code[] = {MADE_CALL(0, X, A, ONE, Y, Y),
+                                          MADE_CALL(0, Y, B, ONE, Y, Y),
+                                          MADE_CALL(0, Y, STATE, ONE, Y, Y)};
   static const char *const operators[] = {"aten::add", "out"};
-  static const made_chain chain = {code, 3, 0};
-  static const made_plan plan = {.name = "forward",
-                                 .values = values,
-                                 .n_values = 6,
-                                 .inputs = {X},
-                                 .n_inputs = 1,
-                                 .outputs = {Y},
-                                 .n_outputs = 1,
-                                 .chains = &chain,
-                                 .n_chains = 1,
-                                 .operators = operators,
-                                 .n_operators = 1,
-                                 .memories = {192},
-                                 .n_memories = 1};
-  const made_program program = {.plans = &plan, .n_plans = 1};
-  size_t size;
-  uint8_t *bytes = make_program(&program, &size);
-  return rig_take(bytes, size);
+  static const made_plan plan =
+      MADE_PLAN(values, code, operators, MADE_INPUT(X), MADE_OUTPUT(Y), MADE_MEMORY(192));
+  return rig_make(&plan);
 }
 
 static const float a[] = {1, 1, 1}, b[] = {10, 10, 10}, state[] = {100, 100, 100};

@@ -3,8 +3,6 @@
 // backend does the same for delegates and checks the guarantees to a backend.
 #include "rig.h"
 
-#include "pte_writer.h"
-
 // ---- A source that records its fetched pieces
 
 typedef struct lender {
@@ -126,7 +124,7 @@ enum { X, Y, C, S, E, F, ONE };
 enum { SEG_CONSTANT, SEG_STATE, SEG_PAYLOAD, SEG_NAMED };
 static const int32_t three[] = {3};
 #define TENSOR(...) {.code = PTE_TENSOR, .items = three, .n = 1, .dtype = ET_F32, __VA_ARGS__}
-#define ADD(b) {.kind = PTE_KERNEL_CALL, .args = {Y, (b), ONE, Y, Y}, .n_args = 5}
+#define ADD(b) MADE_CALL(0, Y, (b), ONE, Y, Y)
 
 static uint8_t *make_all(size_t *size) {
   static const made_value values[] = {
@@ -139,7 +137,7 @@ static uint8_t *make_all(size_t *size) {
       {.code = PTE_INT, .number = 1},
   };
   static const made_instruction code[] = {
-      {.kind = PTE_KERNEL_CALL, .args = {X, C, ONE, Y, Y}, .n_args = 5},
+      MADE_CALL(0, X, C, ONE, Y, Y),
       ADD(S),
       ADD(E),
       ADD(F),
@@ -149,22 +147,9 @@ static uint8_t *make_all(size_t *size) {
   static const char *const operators[] = {"aten::add", "out"};
   static const made_delegate delegates[] = {{.id = "Probe", .segment = SEG_PAYLOAD},
                                             {.id = "Probe", .segment = SEG_PAYLOAD}};
-  static const made_chain chain = {code, 6, 0};
-  static const made_plan plan = {.name = "forward",
-                                 .values = values,
-                                 .n_values = 7,
-                                 .inputs = {X},
-                                 .n_inputs = 1,
-                                 .outputs = {Y},
-                                 .n_outputs = 1,
-                                 .chains = &chain,
-                                 .n_chains = 1,
-                                 .operators = operators,
-                                 .n_operators = 1,
-                                 .delegates = delegates,
-                                 .n_delegates = 2,
-                                 .memories = {192},
-                                 .n_memories = 1};
+  static const made_plan plan =
+      MADE_PLAN(values, code, operators, MADE_INPUT(X), MADE_OUTPUT(Y), .delegates = delegates,
+                .n_delegates = 2, MADE_MEMORY(192));
   static const float constant[] = {1, 1, 1}, state[] = {10, 10, 10}, named[] = {10000};
   static struct {
     float first;

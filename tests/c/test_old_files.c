@@ -2,8 +2,6 @@
 // named data, memory on a device.
 #include "rig.h"
 
-#include "pte_writer.h"
-
 static const int32_t three[] = {3};
 #define TENSOR(...) {.code = PTE_TENSOR, .items = three, .n = 1, .dtype = ET_F32, __VA_ARGS__}
 enum { X, C, Y, ONE };
@@ -43,40 +41,23 @@ static rig old_file(const variant *v) {
                                       TENSOR(.buffer = 1),
                                       TENSOR(.memory = 1, .at = 64),
                                       {.code = PTE_INT, .number = 1}};
-  static const made_instruction code[] = {
-      {.kind = PTE_KERNEL_CALL, .args = {X, C, ONE, Y, Y}, .n_args = 5},
-      {.kind = PTE_DELEGATE_CALL, .args = {Y, Y}, .n_args = 2}};
+  static const made_instruction code[] = {MADE_CALL(0, X, C, ONE, Y, Y),
+                                          {.kind = PTE_DELEGATE_CALL, .args = {Y, Y}, .n_args = 2}};
   static const char *const operators[] = {"aten::add", "out"};
   const char *const specs[] = {"first", "1", v->key, ""};
   const made_delegate delegate = {.id = "Look", .is_inline = true, .specs = specs, .n_specs = 2};
-  const made_chain chain = {code, 2, 0};
   const made_segment buffers[] = {{NULL, 0, NULL, NULL}, {c, v->constant_bytes, NULL, NULL}};
   const made_segment payloads[] = {{"load", 5, NULL, NULL}};
-  const made_plan plan = {.name = "forward",
-                          .values = values,
-                          .n_values = 4,
-                          .inputs = {X},
-                          .n_inputs = 1,
-                          .outputs = {Y},
-                          .n_outputs = 1,
-                          .chains = &chain,
-                          .n_chains = 1,
-                          .operators = operators,
-                          .n_operators = 1,
-                          .delegates = &delegate,
-                          .n_delegates = 1,
-                          .memories = {128},
-                          .n_memories = 1,
-                          .device = v->device};
+  const made_plan plan =
+      MADE_PLAN(values, code, operators, MADE_INPUT(X), MADE_OUTPUT(Y), .delegates = &delegate,
+                .n_delegates = 1, MADE_MEMORY(128), .device = v->device);
   const made_program program = {.plans = &plan,
                                 .n_plans = 1,
                                 .buffers = buffers,
                                 .payloads = payloads,
                                 .n_buffers = v->n_buffers,
                                 .n_payloads = v->n_payloads};
-  size_t size;
-  uint8_t *bytes = make_program(&program, &size);
-  rig r = rig_take(bytes, size);
+  rig r = rig_make_program(&program);
   r.config.backends = &backends;
   return r;
 }
@@ -129,9 +110,8 @@ static void named_data_are_listed_with_their_sizes(void) {
       {"12345", 5, "five", NULL}, {"", 0, NULL, NULL}, {"", 0, "none", NULL}};
   const made_program program = {
       .plans = &plan, .n_plans = 1, .segments = segments, .n_segments = 3};
-  size_t size, bytes = 0;
-  uint8_t *file = make_program(&program, &size);
-  rig r = rig_take(file, size);
+  size_t bytes = 0;
+  rig r = rig_make_program(&program);
   EXPECT(rig_open(&r) == ET_OK && et_program_named_data_count(&r.program) == 2);
   EXPECT(strcmp(et_program_named_data_key(&r.program, 0, &bytes), "five") == 0 && bytes == 5);
   EXPECT(strcmp(et_program_named_data_key(&r.program, 1, &bytes), "none") == 0 && bytes == 0);

@@ -2,8 +2,6 @@
 // them, with the arguments that are known at load.
 #include "rig.h"
 
-#include "pte_writer.h"
-
 static const int32_t three[] = {3};
 #define TENSOR(...) {.code = PTE_TENSOR, .items = three, .n = 1, .dtype = ET_F32, __VA_ARGS__}
 
@@ -49,31 +47,16 @@ static const made_value values[N_VALUES] = {
     [NUMBER] = {.code = PTE_INT, .number = 7},
     [ONE] = {.code = PTE_INT, .number = 1},
 };
-static const made_instruction note = {
-    .kind = PTE_KERNEL_CALL, .a = 0, .args = {LIST, NUMBER, OUT, OUT}, .n_args = 4};
+static const made_instruction note = MADE_CALL(0, LIST, NUMBER, OUT, OUT);
 static const made_instruction move = {.kind = PTE_MOVE_CALL, .a = X, .b = Y};
-static const made_instruction count = {
-    .kind = PTE_KERNEL_CALL, .a = 1, .args = {NUMBER, ONE, NUMBER}, .n_args = 3};
+static const made_instruction count = MADE_CALL(1, NUMBER, ONE, NUMBER);
 
 static rig noting(const made_instruction *first) {
   const made_instruction code[] = {first == NULL ? note : *first, note};
-  const made_chain chain = {code, first == NULL ? 1 : 2, 0};
   static const char *const operators[] = {"test::note", "out", "executorch_prim::add", "Scalar"};
-  const made_plan plan = {.name = "forward",
-                          .values = values,
-                          .n_values = N_VALUES,
-                          .outputs = {OUT},
-                          .n_outputs = 1,
-                          .chains = &chain,
-                          .n_chains = 1,
-                          .operators = operators,
-                          .n_operators = 2,
-                          .memories = {192},
-                          .n_memories = 1};
-  const made_program program = {.plans = &plan, .n_plans = 1};
-  size_t size;
-  uint8_t *bytes = make_program(&program, &size);
-  rig r = rig_take(bytes, size);
+  made_plan plan = MADE_PLAN(values, code, operators, MADE_OUTPUT(OUT), MADE_MEMORY(192));
+  plan.n_code = first == NULL ? 1 : 2;
+  rig r = rig_make(&plan);
   r.config.ops = &table;
   return r;
 }

@@ -4,8 +4,6 @@
 #define _XOPEN_SOURCE 700
 #include "rig.h"
 
-#include "pte_writer.h"
-
 #include <sys/time.h>
 
 #define SECONDS 120  // of the processor, under sanitizers; the tested defect would take hours
@@ -30,11 +28,8 @@ static rig made(const made_plan *plan) {
   full.name = "forward";
   full.memories[0] = 128;
   full.n_memories = 1;
-  const made_program program = {.plans = &full, .n_plans = 1};
-  size_t size;
-  uint8_t *bytes = make_program(&program, &size);
   set_alarm(SECONDS);
-  return rig_take(bytes, size);
+  return rig_make(&full);
 }
 
 static et_status measured(rig *r) {
@@ -114,8 +109,7 @@ static void long_lists_of_tensors_are_checked_in_one_pass(void) {
   const made_value values[] = {FIRST_VALUES,
                                {.code = PTE_TENSOR_LIST, .items = items, .n = N},
                                {.code = PTE_TENSOR_LIST, .items = items, .n = N - 1}};
-  const made_instruction code = {
-      .kind = PTE_KERNEL_CALL, .args = {REST, ONE, REST + 1}, .n_args = 3};
+  const made_instruction code = MADE_CALL(0, REST, ONE, REST + 1);
   const made_chain chain = {&code, 1, 4};
   const made_plan plan = {.values = values,
                           .n_values = 5,
@@ -134,8 +128,7 @@ static void long_lists_of_tensors_are_checked_in_one_pass(void) {
 
 static void operators_in_great_numbers_are_looked_up_once_a_call(void) {
   static const made_value values[] = {FIRST_VALUES};
-  const made_instruction code = {
-      .kind = PTE_KERNEL_CALL, .a = 7, .args = {X, X, ONE, Y, Y}, .n_args = 5};
+  const made_instruction code = MADE_CALL(7, X, X, ONE, Y, Y);
   const made_chain chain = {&code, 1, MANY};
   const made_plan plan = {.values = values,
                           .n_values = 3,
@@ -180,10 +173,8 @@ static void inputs_find_their_tensors_at_once(void) {
 // Value 2 is not written, but one with the same hash is: only a look at all instructions tells.
 static void what_is_written_is_not_searched_for_without_end(void) {
   static const made_value values[] = {FIRST_VALUES, {.code = PTE_INT}};
-  const made_instruction counting = {
-      .kind = PTE_KERNEL_CALL, .a = 1, .args = {ONE, ONE, 2 + 8192}, .n_args = 3};
-  const made_instruction adding = {
-      .kind = PTE_KERNEL_CALL, .a = 0, .args = {X, X, ONE, Y, Y}, .n_args = 5};
+  const made_instruction counting = MADE_CALL(1, ONE, ONE, 2 + 8192);
+  const made_instruction adding = MADE_CALL(0, X, X, ONE, Y, Y);
   const made_chain chains[] = {{&counting, 1, MANY}, {&adding, 1, MANY}};
   const made_plan plan = {.values = values,
                           .n_values = 4,
@@ -209,17 +200,14 @@ static void a_view_with_memory_of_its_own_is_no_input(void) {
                                       {.code = PTE_INT_LIST, .items = size_list, .n = 1},
                                       {.code = PTE_INT, .number = 3}};
   static const char *const view[] = {"executorch_prim::et_view", "default"};
-  const made_instruction code = {
-      .kind = PTE_KERNEL_CALL, .a = 0, .args = {X, REST, Y}, .n_args = 3};
-  const made_chain chain = {&code, 1, 0};
+  const made_instruction code = MADE_CALL(0, X, REST, Y);
   made_plan plan = {.values = values,
                     .n_values = 5,
                     .inputs = {X, Y},
                     .n_inputs = 1,
-                    .outputs = {Y},
-                    .n_outputs = 1,
-                    .chains = &chain,
-                    .n_chains = 1,
+                    MADE_OUTPUT(Y),
+                    .code = &code,
+                    .n_code = 1,
                     .operators = view,
                     .n_operators = 1};
   float x[] = {1, 2, 3};

@@ -2,8 +2,6 @@
 // stopped, unprepared. All give the results of a plain run.
 #include "rig.h"
 
-#include "pte_writer.h"
-
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -127,28 +125,15 @@ static rig counter(void) {
                                       {.code = PTE_INT, .number = 1},
                                       {.code = PTE_INT, .number = ROUNDS},
                                       {.code = PTE_BOOL}};
-  static const made_instruction code[] = {
-      {.kind = PTE_KERNEL_CALL, .a = 2, .args = {I, N, I}, .n_args = 3},
-      {.kind = PTE_KERNEL_CALL, .a = 0, .args = {I, STEP, I}, .n_args = 3},
-      {.kind = PTE_KERNEL_CALL, .a = 1, .args = {I, N, IS_DONE}, .n_args = 3},
-      {.kind = PTE_JUMP_FALSE_CALL, .a = IS_DONE, .b = 1}};
+  static const made_instruction code[] = {MADE_CALL(2, I, N, I),
+                                          MADE_CALL(0, I, STEP, I),
+                                          MADE_CALL(1, I, N, IS_DONE),
+                                          {.kind = PTE_JUMP_FALSE_CALL, .a = IS_DONE, .b = 1}};
   static const char *const operators[] = {"executorch_prim::add", "Scalar",
                                           "executorch_prim::eq",  "Scalar",
                                           "executorch_prim::mod", "Scalar"};
-  static const made_chain chain = {code, 4, 0};
-  static const made_plan plan = {.name = "forward",
-                                 .values = values,
-                                 .n_values = N_VALUES,
-                                 .outputs = {I},
-                                 .n_outputs = 1,
-                                 .chains = &chain,
-                                 .n_chains = 1,
-                                 .operators = operators,
-                                 .n_operators = 3};
-  const made_program program = {.plans = &plan, .n_plans = 1};
-  size_t size;
-  uint8_t *bytes = make_program(&program, &size);
-  return rig_take(bytes, size);
+  static const made_plan plan = MADE_PLAN(values, code, operators, MADE_OUTPUT(I));
+  return rig_make(&plan);
 }
 
 typedef struct pest {

@@ -2,19 +2,10 @@
 // every kind, freed memory, random numbers that are seeded again.
 #include "rig.h"
 
-#include "pte_writer.h"
-
 #include <math.h>
 
 static const int32_t three[] = {3};
 #define TENSOR(...) {.code = PTE_TENSOR, .items = three, .n = 1, .dtype = ET_F32, __VA_ARGS__}
-
-static rig make(const made_plan *plan) {
-  const made_program program = {.plans = plan, .n_plans = 1};
-  size_t size;
-  uint8_t *bytes = make_program(&program, &size);
-  return rig_take(bytes, size);
-}
 
 // ---- An operator that checks one argument of every kind
 
@@ -68,20 +59,10 @@ static const made_value every_kind[N_VALUES] = {
 static rig looking_rig(void) {
   static const int32_t args[] = {BOOLS, DOUBLES, INTS, TENSORS, MAYBES, TEXT, REAL, OUT, OUT};
   static const made_instruction code[] = {{.kind = PTE_KERNEL_CALL, .many = args, .n_args = 9}};
-  static const made_chain chain = {code, 1, 0};
   static const char *const operators[] = {"test::look", "out"};
-  static const made_plan plan = {.name = "forward",
-                                 .values = every_kind,
-                                 .n_values = N_VALUES,
-                                 .outputs = {OUT},
-                                 .n_outputs = 1,
-                                 .chains = &chain,
-                                 .n_chains = 1,
-                                 .operators = operators,
-                                 .n_operators = 1,
-                                 .memories = {64},
-                                 .n_memories = 1};
-  rig r = make(&plan);
+  static const made_plan plan =
+      MADE_PLAN(every_kind, code, operators, MADE_OUTPUT(OUT), MADE_MEMORY(64));
+  rig r = rig_make(&plan);
   r.config.ops = &looks;
   return r;
 }
@@ -143,7 +124,7 @@ static et_status give(rig *r, const made_value *v, const et_value *given) {
                           .n_inputs = 1,
                           .chains = &chain,
                           .n_chains = 1};
-  *r = make(&plan);
+  *r = rig_make(&plan);
   if (!rig_start(r, "forward")) return ET_INTERNAL;
   return et_method_set_input(r->method, 0, given, &r->err);
 }
@@ -211,29 +192,18 @@ static void what_was_set_free_has_no_memory_until_a_view_is_made_again(void) {
                                       {.code = PTE_INT_LIST, .items = sizes, .n = 1},
                                       {.code = PTE_INT, .number = 1}};
   static const made_instruction code[] = {
-      {.kind = PTE_KERNEL_CALL, .a = 0, .args = {X, SIZES, VIEW}, .n_args = 3},
+      MADE_CALL(0, X, SIZES, VIEW),
       {.kind = PTE_FREE_CALL, .a = X},  // has memory of its own: nothing happens
-      {.kind = PTE_KERNEL_CALL, .a = 1, .args = {X, VIEW, ONE, Y, Y}, .n_args = 5},
+      MADE_CALL(1, X, VIEW, ONE, Y, Y),
       {.kind = PTE_FREE_CALL, .a = VIEW},
-      {.kind = PTE_KERNEL_CALL, .a = 1, .args = {X, VIEW, ONE, Y, Y}, .n_args = 5}};
+      MADE_CALL(1, X, VIEW, ONE, Y, Y)};
   static const char *const operators[] = {"executorch_prim::et_view", "default", "aten::add",
                                           "out"};
   for (size_t n_code = 4; n_code <= 5; n_code++) {
-    const made_chain chain = {code, n_code, 0};
-    const made_plan plan = {.name = "forward",
-                            .values = values,
-                            .n_values = 6,
-                            .inputs = {X},
-                            .n_inputs = 1,
-                            .outputs = {Y},
-                            .n_outputs = 1,
-                            .chains = &chain,
-                            .n_chains = 1,
-                            .operators = operators,
-                            .n_operators = 2,
-                            .memories = {128},
-                            .n_memories = 1};
-    rig r = make(&plan);
+    made_plan plan =
+        MADE_PLAN(values, code, operators, MADE_INPUT(X), MADE_OUTPUT(Y), MADE_MEMORY(128));
+    plan.n_code = n_code;
+    rig r = rig_make(&plan);
     float x[] = {1, 2, 3};
     EXPECT(rig_start(&r, "forward"));
     EXPECT(rig_set(&r, 0, x, ET_F32, 1, three) == ET_OK);

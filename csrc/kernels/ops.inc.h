@@ -82,7 +82,7 @@ ET_OP_PREPARED("aten::clamp.out", op_clamp_out, prepare_clamp_out, 5, ET_TYPES_R
 ET_OP_PREPARED("aten::clone.out", op_clone_out, prepare_clone_out, 4, ET_TYPES_ALL, ET_TYPES_ALL)
 ET_OP("aten::constant_pad_nd.out", op_constant_pad_nd_out, 5, ET_TYPES_ALL, ET_TYPES_ALL)
 ET_OP_PREPARED("aten::convolution.out", op_convolution_out, prepare_convolution_out, 11, ET_TYPES_REAL_HALF, ET_TYPES_REAL_HALF, .max_rank = 5, .absorb = eti_conv_absorb)
-ET_OP("aten::convolution_backward.out", op_convolution_backward_out, 15, ET_TYPES_FLOAT_HALF, ET_TYPES_FLOAT_HALF, .max_rank = 5, .writes = 7u << 11)
+ET_OP("aten::convolution_backward.out", op_convolution_backward_out, 15, ET_TYPES_FLOAT_HALF, ET_TYPES_FLOAT_HALF | ET_DTYPE_BIT(ET_U8), .max_rank = 5, .writes = 7u << 11)
 ET_OP("aten::copy.out", op_copy_out, 5, ET_TYPES_ALL, ET_TYPES_ALL)
 ET_OP("aten::copy_", op_copy_, 4, ET_TYPES_ALL, ET_TYPES_ALL, .writes = 1u << 0)
 ET_OP_PREPARED("aten::copysign.Scalar_out", op_copysign_out, prepare_copysign_out, 4, ET_TYPES_REAL_HALF_BOOL, ET_TYPES_FLOAT_HALF)

@@ -105,6 +105,22 @@ def test_wrong_gradients_are_refused_with_words() -> None:
             )
 
 
+def test_a_gradient_that_the_mask_asks_for_has_the_type_of_the_input() -> None:
+    tensors, rest = given(CASES[0], torch.float32)
+    absent = Out(torch.uint8, (0,))
+    with pytest.raises(OpError, match="input and gradient"):
+        run_op(
+            "aten::convolution_backward.out",
+            *tensors,
+            *rest,
+            [True, False, False],
+            out=[absent, absent, absent],
+        )
+    run_op(
+        "aten::convolution_backward.out", *tensors, *rest, [False] * 3, out=[absent, absent, absent]
+    )
+
+
 # input shape; kernel, stride, padding, dilation, ceil_mode
 POOLS: list[tuple[Any, ...]] = [
     ((2, 3, 13, 17), [3, 3], [2, 2], [1, 1], [1, 1], False),

@@ -216,7 +216,8 @@ static et_status check_geometry(const et_kernel_ctx *ctx, int64_t groups, backwa
   return ET_OK;
 }
 
-// Reads an output that output_mask requests, and resizes it; NULL if it does not.
+// Reads an output that output_mask requests, and resizes it; NULL if it does not. Programs have an
+// empty tensor of u8 in the place of such an output.
 static et_status read_out(const et_kernel_ctx *ctx, et_value *const *args, size_t i, bool wanted,
                           const et_tensor *x, const eti_shape *shape, et_tensor **out) {
   *out = NULL;

@@ -58,14 +58,14 @@ def _unsupported(message: str) -> ExportError:
 
 
 def _literal_key(value: schema.KernelTypes) -> tuple[Any, ...]:
-    """A key that is equal for equal values: doubles by bits, lists by items."""
+    """A key that is equal for equal values: doubles by bits, lists and tensors by their items."""
     if isinstance(value, schema.Double):
         return (schema.Double, struct.pack("<d", value.double_val))
     if isinstance(value, schema.DoubleList):
         return (schema.DoubleList, struct.pack(f"<{len(value.items)}d", *value.items))
     items = getattr(value, "items", None)
-    content = tuple(items) if items is not None else tuple(vars(value).values())
-    return (type(value), *content)
+    content = items if items is not None else vars(value).values()
+    return (type(value), *(tuple(item) if isinstance(item, list) else item for item in content))
 
 
 @dataclass

@@ -252,12 +252,15 @@ class ExecutorchProgramManager:
         """Run the file's bytes on the C runtime in this process; outputs in the model's structure.
 
         Inputs as for the model itself, or as the one tuple that was given to torch.export. Every
-        call loads the program anew, so mutable state starts as the file says.
+        call loads the program anew, so mutable state starts as the file says. A training program
+        returns a list: the model's outputs, gradients, and the weights that they belong to.
         """
-        call = self.exported_program(method).call_spec
+        tree = self.exported_program(method).call_spec.out_spec
         arguments = self._arguments(method, inputs, kwargs)
         outputs = list(self._load(method).execute(tree_leaves(arguments)))
-        return outputs if call.out_spec is None else tree_unflatten(outputs, call.out_spec)
+        if tree is None or tree.num_leaves != len(outputs):
+            return outputs
+        return tree_unflatten(outputs, tree)
 
     def verify(
         self,

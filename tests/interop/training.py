@@ -1,0 +1,60 @@
+"""A classifier and its training program, and eager's results.
+
+The program is joint: it returns the loss, then gradients, then the weights.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+from torch.export.experimental import _export_forward_backward
+
+STEPS, RATE = 3, 0.1
+
+
+class Classifier(nn.Module):
+    """A convolution, optionally pooled, a frozen layer, and one to train; returns the loss."""
+
+    def __init__(self, pool: bool = False) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.conv = nn.Conv2d(3, 4, 3, stride=1 if pool else 2, padding=1)
+        self.pool = nn.MaxPool2d(2) if pool else nn.Identity()
+        self.frozen = nn.Linear(4 * 4 * 4, 6).requires_grad_(False)
+        self.last = nn.Linear(6, 3)
+        nn.init.zeros_(self.last.bias)
+        self.loss = nn.CrossEntropyLoss()
+
+    def forward(self, x: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
+        features = self.pool(torch.relu(self.conv(x))).flatten(1)
+        loss: torch.Tensor = self.loss(self.last(torch.tanh(self.frozen(features))), label)
+        return loss
+
+
+def inputs() -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(1)
+    return torch.randn(2, 3, 8, 8, generator=generator), torch.tensor([0, 2])
+
+
+def joint(pool: bool = False) -> Any:
+    """The training program, before it is an edge program."""
+    exported = torch.export.export(Classifier(pool), inputs(), strict=True)
+    return _export_forward_backward(exported)
+
+
+def expected(pool: bool = False) -> list[list[torch.Tensor]]:
+    """Eager's loss, gradients and weights of each step."""
+    model = Classifier(pool)
+    trained = [p for p in model.parameters() if p.requires_grad]
+    optimizer = torch.optim.SGD(trained, RATE)
+    steps = []
+    for _ in range(STEPS):
+        loss = model(*inputs())
+        optimizer.zero_grad()
+        loss.backward()
+        gradients = [p.grad for p in trained if p.grad is not None]
+        steps.append([t.detach().clone() for t in (loss, *gradients, *trained)])
+        optimizer.step()
+    return steps

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from executorch_py.export.recipe import ExportRecipe, RecipeType
 from executorch_py.export.recipe_provider import BackendRecipeProvider
 
 
 class RecipeRegistry:
-    """Recipe providers by the names of their backends."""
+    """Recipe providers by the names of their backends; one object for the whole process."""
 
-    def __init__(self) -> None:
-        self._providers: dict[str, BackendRecipeProvider] = {}
+    _only: ClassVar[RecipeRegistry | None] = None
+    _providers: dict[str, BackendRecipeProvider]
+
+    def __new__(cls) -> RecipeRegistry:
+        if RecipeRegistry._only is None:
+            RecipeRegistry._only = super().__new__(cls)
+            RecipeRegistry._only._providers = {}
+        return RecipeRegistry._only
 
     def register_backend_recipe_provider(self, provider: BackendRecipeProvider) -> None:
         """Register a provider; it replaces an earlier one of the same name."""

@@ -127,6 +127,21 @@ def test_passes_are_registered_by_name() -> None:
     PassRegistry.registry.pop("drop_in_demo")
 
 
+def test_instances_of_passes_are_registered() -> None:
+    from executorch_py.exir.pass_base import PassBase
+    from executorch_py.exir.passes.pass_registry import PassRegistry
+
+    class DropInPass(PassBase):
+        def call(self, graph_module: Any) -> None:
+            """Does nothing."""
+
+    first, second = DropInPass(), DropInPass()
+    PassRegistry.register("drop_in_named")(first)
+    PassRegistry.register()(second)
+    assert PassRegistry.registry.pop("drop_in_named") == [first]
+    assert PassRegistry.registry.pop("drop_in_pass") == [second]
+
+
 def test_weights_of_an_unlifted_module_are_tagged_for_delegates() -> None:
     from executorch_py.exir.passes.external_constants_pass import (
         delegate_external_constants_pass_unlifted,

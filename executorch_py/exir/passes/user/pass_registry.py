@@ -17,10 +17,13 @@ class PassRegistry:
 
     @classmethod
     def register(cls, pass_name: str | None = None) -> Callable[[Any], Any]:
-        """Decorator for a function or class; without a name its own, in snake_case, is used."""
+        """Decorator for a function, class or instance; without a name its own, in snake_case, is
+        used, or that of the instance's class.
+        """
 
         def add(one_pass: Any) -> Any:
-            own_name = re.sub(r"(?<=.)(?=[A-Z])", "_", one_pass.__name__).lower()
+            own = getattr(one_pass, "__name__", type(one_pass).__name__)
+            own_name = re.sub(r"(?<=.)(?=[A-Z])", "_", own).lower()
             cls.register_list(pass_name or own_name, [one_pass])
             return one_pass
 

@@ -42,6 +42,12 @@ _PREDECESSORS: dict[StageType, tuple[StageType | None, ...]] = {
     StageType.TO_BACKEND: (StageType.TO_EDGE, StageType.EDGE_PROGRAM_MANAGER_TRANSFORM),
     StageType.TO_EXECUTORCH: _EDGE,
 }
+# Kinds of models, the most special first, and the stages that lie before each.
+_DONE: dict[type[Any], tuple[StageType, ...]] = {
+    ExportedProgram: (*_MODEL, StageType.TORCH_EXPORT),
+    fx.GraphModule: _MODEL,
+    nn.Module: (),
+}
 
 
 class ExportSession:
@@ -60,6 +66,14 @@ class ExportSession:
     ) -> None:
         loaded = torch.export.load(model) if isinstance(model, (str, Path)) else model
         self._models: dict[str, Any] = _by_method(loaded)
+        self._kinds = dict.fromkeys(map(_kind_of, self._models.values()))
+        if example_inputs is None and any(kind is not ExportedProgram for kind in self._kinds):
+            names = " and ".join(kind.__name__ for kind in self._kinds)
+            raise ValueError(
+                f"example_inputs are required for nn.Module and GraphModule, got none for {names}: "
+                "pass a list of tuples (the first is for the export, all are for calibration), or "
+                "a dict of such lists by method"
+            )
         self._example_inputs: dict[str, list[Any]] = _by_method(example_inputs or {})
         self._dynamic_shapes: dict[str, Any] = (
             dynamic_shapes if _names_methods(dynamic_shapes, self._models) else {}
@@ -75,12 +89,8 @@ class ExportSession:
         self._results: dict[StageType, Any] = {}
 
     def _default_stages(self) -> list[StageType]:
-        kinds = {type(m) for m in self._models.values()}
-        stages: list[StageType] = []
-        if not any(issubclass(kind, (fx.GraphModule, ExportedProgram)) for kind in kinds):
-            stages += _MODEL
-        if not any(issubclass(kind, ExportedProgram) for kind in kinds):
-            stages.append(StageType.TORCH_EXPORT)
+        done = {stage for kind in self._kinds for stage in _DONE[kind]}
+        stages = [stage for stage in (*_MODEL, StageType.TORCH_EXPORT) if stage not in done]
         stages.append(StageType.TO_EDGE_TRANSFORM_AND_LOWER)
         if self._lowering.edge_manager_transform_passes:
             stages.append(StageType.EDGE_PROGRAM_MANAGER_TRANSFORM)
@@ -90,6 +100,25 @@ class ExportSession:
 
     def export(self) -> None:
         """Run all stages from the start."""
+        self._check_stages()
+        self._results.clear()
+        data: Any = self._models
+        for stage in self._stages:
+            data = self._results[stage] = self._run(stage, data)
+
+    def _check_stages(self) -> None:
+        """Check that each stage can follow the one before, and that no stage lies before the model.
+
+        A rejected list of stages leaves the results of an earlier run.
+        """
+        for kind in self._kinds:
+            wrong = [stage.name for stage in self._stages if stage in _DONE[kind]]
+            if wrong:
+                raise ValueError(
+                    f"Cannot run {', '.join(wrong)} stage(s) on a {kind.__name__}: expected stages "
+                    f"after {_DONE[kind][-1].name}; change pipeline_stages of the recipe, or pass "
+                    "an nn.Module"
+                )
         previous: StageType | None = None
         for stage in self._stages:
             if previous not in _PREDECESSORS[stage]:
@@ -100,10 +129,6 @@ class ExportSession:
                     f"{found}: change pipeline_stages of the recipe"
                 )
             previous = stage
-        self._results.clear()
-        data: Any = self._models
-        for stage in self._stages:
-            data = self._results[stage] = self._run(stage, data)
 
     def _run(self, stage: StageType, data: Any) -> Any:
         steps: dict[StageType, Callable[[Any], Any]] = {
@@ -266,6 +291,16 @@ class ExportSession:
 
 def _by_method(value: Any) -> dict[str, Any]:
     return dict(value) if isinstance(value, dict) else {"forward": value}
+
+
+def _kind_of(model: Any) -> type[Any]:
+    for kind in _DONE:
+        if isinstance(model, kind):
+            return kind
+    raise TypeError(
+        f"model: expected an nn.Module, a GraphModule or an ExportedProgram, got a "
+        f"{type(model).__name__}"
+    )
 
 
 def _names_methods(shapes: Any, models: dict[str, Any]) -> bool:

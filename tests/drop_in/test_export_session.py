@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -104,7 +105,7 @@ def test_stages_may_be_chosen(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_mistakes_are_named() -> None:
     with pytest.raises(ValueError, match="'forward' has no example_inputs: pass a list of tuples"):
-        export(net())
+        export(net(), [])
     with pytest.raises(TypeError, match=r"expected a list of tuples .* \[\(x, y\)\], got a tuple"):
         export(net(), (X,))
     wrong = ExportRecipe(pipeline_stages=[StageType.TO_EXECUTORCH])
@@ -121,3 +122,37 @@ def test_mistakes_are_named() -> None:
     qat = QuantizationRecipe(quantizers=[quantizer], is_qat=True)
     with pytest.raises(ValueError, match="expected train_fn with is_qat=True"):
         export(net(), [(X,)], ExportRecipe(quantization_recipe=qat))
+
+
+@pytest.mark.parametrize("make", [net, lambda: torch.fx.symbolic_trace(net())])
+def test_a_session_asks_for_example_inputs_when_it_is_made(make: Callable[[], nn.Module]) -> None:
+    with pytest.raises(ValueError, match=r"example_inputs are required for .*: pass a list of tup"):
+        ExportSession(make(), export_recipe=ExportRecipe())
+    with pytest.raises(TypeError, match=r"expected an nn\.Module, .*, got a list"):
+        ExportSession([make()], [(X,)])
+
+
+def test_an_exported_program_needs_no_example_inputs() -> None:
+    session = ExportSession(torch_export(net(), (X,)))
+    session.export()
+    torch.testing.assert_close(session.run_method("forward", (X,))[0], net()(X))
+
+
+@pytest.mark.parametrize(
+    ("make", "stage", "kind"),
+    [
+        (lambda: torch.fx.symbolic_trace(net()), StageType.SOURCE_TRANSFORM, "GraphModule"),
+        (lambda: torch.fx.symbolic_trace(net()), StageType.QUANTIZE, "GraphModule"),
+        (lambda: torch_export(net(), (X,)), StageType.QUANTIZE, "ExportedProgram"),
+        (lambda: torch_export(net(), (X,)), StageType.TORCH_EXPORT, "ExportedProgram"),
+    ],
+)
+def test_no_stage_runs_if_one_lies_before_the_model(
+    make: Callable[[], Any], stage: StageType, kind: str
+) -> None:
+    later = [StageType.TO_EDGE_TRANSFORM_AND_LOWER, StageType.TO_EXECUTORCH]
+    between = [] if stage is StageType.TORCH_EXPORT else [StageType.TORCH_EXPORT]
+    session = ExportSession(make(), [(X,)], ExportRecipe(pipeline_stages=[stage, *between, *later]))
+    with pytest.raises(ValueError, match=rf"Cannot run {stage.name}.* on a {kind}: expected"):
+        session.export()
+    assert session.get_stage_artifacts() == {}

@@ -1,7 +1,7 @@
 """Import paths of earlier versions that no module has any more, each with the modules of its names.
 
-They work for one more release: the first use of a name gives a DeprecationWarning with the new
-path. `_upstream_paths.py` resolves them, and says how an entry is written.
+Former paths work for one more release: the first use of a name gives a DeprecationWarning with the
+new path. `_upstream_paths.py` resolves them, and says how an entry is written.
 """
 
 from __future__ import annotations

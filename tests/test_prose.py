@@ -13,6 +13,14 @@ from support.tree import c_files, python_files, text
 
 # A sentence that begins with one of these words and is no question.
 NAMELESS = re.compile(r"(?:^|(?<=[.!?] )|(?<= — ))(?:What|Who|Where|Whose) [^?.]*(?:[.;:]|$)")
+# Openings of a comment whose subject stands in another comment, or nowhere.
+UNCLEAR = re.compile(
+    r"(?:They|Those|Its|Their|Of|By|Also) "
+    r"|(?:The same|Same)(?: (?:as|for|with|in|by|without|where|of|than) |[,.])"
+    r"|One (?:of|is|for|more) "
+    r"|Each (?:is|has|takes|reads|runs|gets) |(?:Both|Most) (?:are|have|take|read|run|get) "
+    r"|It (?:is|has|was|does) "
+)
 # Wordings of messages that should be "expected X, got Y".
 MESSAGES = (
     r", needed is\b",
@@ -32,6 +40,13 @@ def test_no_sentence_begins_with_what_who_or_where() -> None:
         for found in NAMELESS.finditer(words)
     ]
     assert not wrong, f"{len(wrong)} sentences name no subject:\n" + "\n".join(wrong)
+
+
+def test_a_comment_opens_with_the_thing_that_it_is_about() -> None:
+    wrong = [
+        f"{path}:{line}: {words[:80]}" for path, line, words in paragraphs() if UNCLEAR.match(words)
+    ]
+    assert not wrong, f"{len(wrong)} comments name no subject:\n" + "\n".join(wrong)
 
 
 def test_no_paragraph_of_a_docstring_is_cut_off_by_a_blank_line() -> None:

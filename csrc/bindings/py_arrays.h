@@ -23,7 +23,7 @@ typedef struct py_array_view {
 // or __array__ provider. Returns 1; 0 when the object is none of these; -1 with an exception set.
 int py_array_view_of(py_state *state, PyObject *object, py_array_view *view);
 
-// The same for an object with __dlpack__ (py_dlpack.c).
+// The view of an object with __dlpack__ (py_dlpack.c).
 int py_dlpack_view_of(py_state *state, PyObject *object, py_array_view *view);
 
 // Facts of a torch tensor, borrowed from it; read through torch's C exchange table, a tenth of the

@@ -14,7 +14,7 @@
 #define ETI_HOLDS(p, n, type) \
   ((n) == 0 || ((p) != NULL && (uintptr_t)(const void *)(p) % _Alignof(type) == 0))
 
-// The same for a pointer that is NULL when the operand is absent.
+// True if p has such an address, or is NULL because the operand is absent.
 #define ETI_HOLDS_OR_NULL(p, type) ((uintptr_t)(const void *)(p) % _Alignof(type) == 0)
 
 #endif  // ET_KERNELS_CONTRACT_H

@@ -325,7 +325,7 @@ typedef struct et_prepare_ctx {
   size_t n_threads;        // threads of the pool that will run the method
   bool measuring;          // true: count only; et_prepare_alloc returns NULL
   bool is_minimal;         // of et_op.needs_prepare: some arguments are not known before the run.
-                           // They are None, members of lists NULL; claim only what run needs
+                           // Unknown values are None, in lists NULL; claim only what run needs
   void *state;             // set to memory from et_prepare_alloc, or left NULL
   size_t scratch_bytes;    // raise to the bytes that run needs in ctx->scratch
   struct et_arena *arena;  // private

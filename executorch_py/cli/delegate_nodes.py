@@ -79,7 +79,7 @@ _GRAPH_NODES, _NODE_KIND = 1, 0
 def delegate_nodes(data: bytes | memoryview) -> dict[str, list[dict[str, int] | None]]:
     """Node kinds of each method's delegates, in order, with their counts, highest first.
 
-    None for other backends, and if a payload cannot be read.
+    A delegate has None for another backend, and if a payload cannot be read.
     """
     root = Table(data, struct.unpack_from("<I", data, 0)[0])
     segments, inline = describe(data)["segments"], root.tables(PROGRAM_INLINE)

@@ -1,7 +1,7 @@
 """The table of `executorch_py run --profile`.
 
-It lists operators by their share of the time, and the slowest instructions. Each has its rates and
-its share of the roofline (see runtime/profile.py).
+The table lists operators by their share of the time, and the slowest instructions. Each has its
+rates and its share of the roofline (see runtime/profile.py).
 """
 
 from __future__ import annotations

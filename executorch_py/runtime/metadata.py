@@ -1,6 +1,6 @@
 """Metadata of a method that need not be loaded: upstream's MethodMeta and TensorInfo.
 
-They are built from the extension's dicts. Queries that upstream has are methods, as in upstream;
+Metadata is built from the extension's dicts. Queries that upstream has are methods, as in upstream;
 the additional ones (names, planned bytes, operators, delegates) are properties.
 """
 

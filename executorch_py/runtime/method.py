@@ -1,6 +1,6 @@
 """A loaded method: `execute` with flat inputs, as in upstream, and a call in the model's structure.
 
-It is a thin layer over the extension's Method, which does all conversions and checks.
+Method is a thin layer over the extension's Method, which does all conversions and checks.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Method:
     def profile(self, inputs: Sequence[Any], runs: int = 5) -> list[InstructionProfile]:
         """Time of each instruction with these flat inputs: medians over `runs` runs.
 
-        One more run comes before them and is not counted. The state of a method changes as in
+        A run before these warms up and is not counted. The state of a method changes as in
         `runs` + 1 runs. The first profile of a process also measures the peak rates of the machine.
         """
         from executorch_py.runtime.profile import profile_of

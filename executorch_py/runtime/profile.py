@@ -1,8 +1,8 @@
 """Profile of a run: one InstructionProfile per instruction, from Method.profile().
 
-It has the operations and bytes of each instruction, and compares its time with the machine's
-roofline. The module is imported on the first profile, because a program that only runs does not
-need it.
+The profile has the operations and bytes of each instruction, and compares its time with the
+machine's roofline. The module is imported on the first profile, because a program that only runs
+does not need it.
 """
 
 from __future__ import annotations

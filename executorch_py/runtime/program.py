@@ -15,7 +15,7 @@ from executorch_py.runtime.signature import Signature
 class Program:
     """An opened program, made by Runtime.load_program(); usable as a context manager.
 
-    It keeps the file's bytes alive.
+    A program keeps the file's bytes alive.
     """
 
     def __init__(self, program: _C.Program) -> None:

@@ -1,9 +1,9 @@
 """The roofline of this machine: its peak rates, measured once per number of threads.
 
-It has two parts. Arithmetic: f32 multiply-adds on registers, two operations each; the peak of f64
-is half of that. Memory: bytes per second that the same threads read, write and copy within a
-working set, for sets from 16 KiB to 64 MiB, so that data in a cache is compared with the rate of
-that cache. Knows rates only; profile.py has the operations and bytes of instructions.
+The roofline has two parts. Arithmetic: f32 multiply-adds on registers, two operations each; the
+peak of f64 is half of that. Memory: bytes per second that the same threads read, write and copy
+within a working set, for sets from 16 KiB to 64 MiB, so that data in a cache is compared with the
+rate of that cache. Knows rates only; profile.py has the operations and bytes of instructions.
 """
 
 from __future__ import annotations

@@ -88,8 +88,8 @@ class Signature:
     def input_bounds(self) -> list[list[tuple[int, int, int, int, int]] | None]:
         """Bounds of each input: None, or (smallest, largest, symbol, scale, offset) per dim.
 
-        None if the plan has all bounds: no tensor, a static tensor, or a file without bounds.
-        Symbols are numbers; -1 is a symbol that no other dim depends on.
+        An input has None if the plan has all bounds: no tensor, a static tensor, or a file without
+        bounds. Symbols are numbers; -1 is a symbol that no other dim depends on.
         """
         dims = [f for argument in self.inputs for f in argument.follows or () if f is not None]
         uses = Counter(follows.symbol for follows in dims)

@@ -1,6 +1,6 @@
 """Needs of program files for a selective build: their operators and the element types of each.
 
-They are read from the instructions of all methods, in files that the runtime has opened. A damaged
+Needs are read from the instructions of all methods, in files that the runtime has opened. A damaged
 plan is an error here too. Knows no kernel.
 """
 

@@ -1,7 +1,7 @@
 """Selective build: the runtime with the kernels that given programs need, and their code size.
 
-It has three steps. The operators' files are compiled. The references of the objects, followed from
-the selected operators, give the loops, files and bytes that are needed. Then these loops are
+A build has three steps. The operators' files are compiled. The references of the objects, followed
+from the selected operators, give the loops, files and bytes that are needed. Then these loops are
 compiled and everything is linked. The needed sources are copied to the output folder with a
 Makefile, so that the build can be repeated without this package. Relies on selection.py for C text
 and elf.py for references.

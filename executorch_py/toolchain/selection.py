@@ -104,8 +104,8 @@ def merged(needs: Sequence[Needs]) -> dict[str, set[int]]:
 def closure(types: set[int]) -> set[int]:
     """Types that kernels may compute in, given the types of tensors.
 
-    They are common types of two types, f32 (half precision, divisions, most scalars), i64 (sums and
-    scalars) and bool (masks).
+    Kernels compute in common types of two types, f32 (half precision, divisions, most scalars), i64
+    (sums and scalars) and bool (masks).
     """
     closed = {*types, _F32, _B8}
     integers = [t for t in _ORDER if t in closed]

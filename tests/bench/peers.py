@@ -67,7 +67,7 @@ class Peer:
         return answer
 
     def ask_watched(self, do: str, **request: Any) -> dict[str, Any]:
-        """As `ask`, with "own_mb" in the answer: the peak of anonymous memory minus the memory held
+        """The answer of `ask` with "own_mb": the peak of anonymous memory minus the memory held
         before. Pages of mapped files are not counted. The kernel shares them between processes and
         may map two megabytes for one byte that is read."""
         samples = [self._own_mb()]

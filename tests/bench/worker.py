@@ -194,7 +194,7 @@ class OursInt8(Int8, OursXnnpack):
 
 
 class OursInt7(OursInt8):
-    """The same with 7-bit weights, whose products AVX2 adds in 16 bits without saturation."""
+    """OursInt8 with 7-bit weights, whose products AVX2 adds in 16 bits without saturation."""
 
     weights: ClassVar[dict[str, int]] = {"weight_qmin": -64, "weight_qmax": 63}
 
@@ -233,7 +233,7 @@ class UpstreamXnnpack(Upstream):
 
 
 class UpstreamInt8(Int8, UpstreamXnnpack):
-    """The same by upstream's quantizer and partitioner."""
+    """Int8 by upstream's quantizer and partitioner."""
 
     def prepared(self, program: Any) -> Any:
         from executorch.backends.xnnpack.quantizer.xnnpack_quantizer import (
@@ -273,8 +273,8 @@ class OnnxRuntime(Side):
 
 
 class OnnxRuntimeInt8(OnnxRuntime):
-    """Its own static quantization: uint8 activations and int8 weights by channel, its fastest types
-    on x86 (sums of two products may saturate there)."""
+    """ONNX Runtime's own static quantization: uint8 activations and int8 weights by channel, its
+    fastest types on x86 (sums of two products may saturate there)."""
 
     def lower(self, model: str, path: str) -> dict[str, Any]:
         import onnx_int8

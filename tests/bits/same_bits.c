@@ -38,7 +38,8 @@ static double fraction(uint64_t r, bool is_wide) {
   return ((double)(r >> 40) - 0x1p23) * 0x1p-22 * scale;
 }
 
-// In (0, 1]. The last two dimensions of equal size: a symmetric matrix with a strong diagonal.
+// A number in (0, 1]. The last two dimensions of equal size: a symmetric matrix with a strong
+// diagonal.
 static double positive(const et_tensor *t, size_t i, uint64_t r) {
   const size_t n = t->rank >= 2 ? (size_t)t->sizes[t->rank - 1] : 0;
   if (n == 0 || t->sizes[t->rank - 2] != t->sizes[t->rank - 1])

@@ -11,7 +11,7 @@ import pytest
 from support.c_build import find_tool
 from support.paths import ROOT
 
-# All of <string.h>. Compilers expand some of them in place.
+# Functions of <string.h>. Compilers expand some of them in place.
 STRING_FUNCTIONS = {"memcpy", "memset", "memmove", "memcmp", "strcmp", "strlen"}
 
 

@@ -208,7 +208,7 @@ static bool is_replaced(const window *w) {
          ((w->kernel[0] == 3 && w->stride == 1) || (w->kernel[0] == 5 && w->stride <= 2));
 }
 
-// Of thousands of sums in another order some differ in rounding.
+// Thousands of sums in another order: some differ in rounding.
 static bool gives_what_it_should(const window *w) {
   static float out[2][MAX_Y];
   memset(out, 0x77, sizeof out);

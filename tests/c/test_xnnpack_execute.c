@@ -133,7 +133,7 @@ static void rows_beyond_the_bounds_are_refused_and_none_are_too(void) {
 
 // ---- Memory
 
-// One of XNNPACK's allocations and all later ones fail.
+// XNNPACK's allocation `fail_at` and all later ones fail.
 static bool survives(size_t fail_at, const et_xnnpack_options *options, bool *was_enough) {
   bench b;
   bench_begin(&b, &bench_plain, options);

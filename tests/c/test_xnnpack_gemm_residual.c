@@ -63,7 +63,7 @@ static x_graph linear_graph(void) {
   };
 }
 
-// The same with a window of 3x3 over two images.
+// A convolution with a window of 3x3 over two images.
 static x_graph conv_graph(void) {
   x_graph g = linear_graph();
   g.values[X] = (x_value){IMAGE(K), .flags = 1};

@@ -243,7 +243,7 @@ static et_tensor *finish_tensor(fuzz_call *c, fuzz_tensor *f, bool is_written) {
   return &f->t;
 }
 
-// One of the existing tensors, now and then; otherwise NULL.
+// An existing tensor, now and then; otherwise NULL.
 static et_tensor *same_tensor(fuzz_call *c, bool is_written) {
   if (c->n_tensors == 0 || !one_in(c, 30)) return NULL;
   fuzz_tensor *again = &c->tensors[fuzz_choose(c, c->n_tensors)];

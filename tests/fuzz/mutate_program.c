@@ -153,7 +153,7 @@ static void change_table(walk *w, const uint8_t *table, unsigned type) {
   }
 }
 
-// One of the payloads of delegates, for every second change of a file that has some; else `size`.
+// A payload of a delegate, for every second change of a file that has some; else `size`.
 static size_t choose_payload(const uint8_t *bytes, size_t size, unsigned seed) {
   size_t found[64], n = 0, at = 0;
   while (n < 64 && (at = fuzz_find_payload(bytes, size, at)) < size) {

@@ -66,7 +66,8 @@ def subject(name: str) -> tuple[s.Program, bytes]:
 
 
 def encoded(program: s.Program, segments: bytes) -> bytes | None:
-    """None for values that the tables cannot contain, such as an instruction among the values."""
+    """Bytes of a program; None for values that tables cannot contain, as an instruction as a
+    value."""
     try:
         return write(program, segments)
     except (ValueError, struct.error):

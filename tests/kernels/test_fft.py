@@ -161,7 +161,7 @@ def test_a_line_has_one_transform_whatever_lies_beside_it(n: int) -> None:
 
 @pytest.mark.parametrize("n", [6000, 2**15, 8209])
 def test_threads_share_a_single_long_line(n: int) -> None:
-    """By its halves, pairs of real numbers, and within a convolution."""
+    """A line is split: in halves, pairs of real numbers, and within a convolution."""
     z, x = values(n, dtype=torch.complex64), values(2 * n)
     half = torch.fft.rfft(x)
     calls: list[tuple[Any, ...]] = [

@@ -120,7 +120,7 @@ EXACT: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 
 
 def sample_doubles(n: int) -> np.ndarray:
-    """As sample_floats, and angles of every size."""
+    """Numbers as of sample_floats, and angles of every size."""
     rng = np.random.default_rng(1)
     anything = rng.integers(0, 2**64, n, dtype=np.uint64).view(np.float64)
     everyday = [rng.normal(0, 3, n), rng.uniform(-1, 1, n), rng.uniform(-700, 700, n)]

@@ -76,7 +76,7 @@ def test_wrong_arguments_are_refused_with_words() -> None:
 def test_topk_takes_the_first_of_equal_elements_for_any_number(
     largest: bool, dtype: torch.dtype
 ) -> None:
-    """As a stable sort does; eager's choice among equal ones is not defined."""
+    """The order is that of a stable sort; eager's choice among equal ones is not defined."""
     x = torch.cat([shuffled((3, 300), dtype), shuffled((3, 300), dtype).sort(1)[0]], 1)
     if dtype.is_floating_point:
         x[:, ::67] = float("nan")

@@ -1,7 +1,7 @@
 """Two small networks that learn scikit-learn's handwritten digits within seconds.
 
-One is a CNN with depthwise layers, the other a residual network. Their data is real, so that the
-accuracy loss of quantization is measured.
+One network is a CNN with depthwise layers, the other a residual network. Their data is real, so
+that the accuracy loss of quantization is measured.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Hand-written models equal eager torch at every size that they allow.
 
-They are convolutions over time, U-Nets, graphs, caches, loops, experts.
+The models are convolutions over time, U-Nets, graphs, caches, loops, experts.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Layers of torch.nn that few models use, against eager torch.
 
-They are recurrent cells, attention, convolutions of every rank and padding, normalisation,
+The layers are recurrent cells, attention, convolutions of every rank and padding, normalisation,
 resampling, activations.
 """
 

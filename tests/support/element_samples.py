@@ -1,6 +1,6 @@
 """Inputs for tests of copy operators: tensors of every element type, dense in any dim order.
 
-Their elements differ as far as the type allows, so that a wrong address changes the result.
+Elements differ as far as the type allows, so that a wrong address changes the result.
 """
 
 from __future__ import annotations

@@ -163,7 +163,7 @@ int etd_call(etd_loaded *loaded, et_value *const *args, et_error *err) {
   return ET_OK;
 }
 
-// Of this thread's processor time, so that other programs on the machine count less.
+// This thread's processor time, so that other programs on the machine count less.
 static uint64_t clock_ns(void) {
   struct timespec t;
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);

@@ -192,7 +192,7 @@ def run_growing(
 ) -> list[list[torch.Tensor]]:
     """Outputs of several calls of one operator, which is loaded for tensors that change sizes.
 
-    It is prepared with the largest arguments.
+    The operator is prepared with the largest arguments.
     """
     ahead = Values(True, growing=True)
     planned, values = ahead.call(bound, out, tensor_list_out)

@@ -316,7 +316,7 @@ def c_calls() -> dict[str, set[str]]:
 def _c_code(path: str) -> str:
     """Code of a C file without comments, with the lists that it includes.
 
-    Of a header the bodies of functions and macros: declarations in column 0 call nothing.
+    A header counts with the bodies of functions and macros: declarations in column 0 call nothing.
     """
     code = re.sub(r"//[^\n]*", "", text(path))
     if path.endswith(".c"):

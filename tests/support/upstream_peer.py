@@ -1,7 +1,7 @@
 """Runs upstream in a worker process: one worker per test process, one request at a time.
 
-It imports upstream once, in upstream's own virtual environment, and works on files in a folder that
-both sides see. A worker that dies is replaced, so that the next test does not suffer.
+The worker imports upstream once, in upstream's own virtual environment, and works on files in a
+folder that both sides see. A worker that dies is replaced, so that the next test does not suffer.
 """
 
 from __future__ import annotations

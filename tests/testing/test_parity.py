@@ -128,7 +128,7 @@ def test_a_bit_flipped_in_the_bytes_is_no_rounding() -> None:
     weight = model.weight.detach().numpy().tobytes()
     at = program.buffer.find(weight[:64])
     assert at > 0
-    # One of the middle bits of the first weight.
+    # A middle bit of the first weight.
     damaged = bytearray(program.buffer)
     damaged[at + 1] ^= 0x80
     program._bytes = bytes(damaged)

@@ -37,7 +37,7 @@ F32, F64 = 6, 7
 class Halves(torch.nn.Module):
     """A model of kernels that MobileNetV2 does not need.
 
-    They are half precision, integers, softmax, gelu, norms, pools, maxima and minima.
+    The kernels are half precision, integers, softmax, gelu, norms, pools, maxima and minima.
     """
 
     def forward(self, x: torch.Tensor, n: torch.Tensor) -> tuple[torch.Tensor, ...]:

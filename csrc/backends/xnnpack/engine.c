@@ -64,7 +64,7 @@ static void create_runtime(void *ctx) {
   if (c->status == xnn_status_success) eti_xnn_tuned_after_make(c->engine->runtime);
 }
 
-// In a region. On failure the caller frees the engine.
+// Builds an engine, in a region. On failure the caller frees the engine.
 static et_status build_engine(eti_xnn_delegate *delegate, eti_xnn_alloc_region *region,
                               bool is_profiled, const eti_xnn_shape *inputs, eti_xnn_engine *engine,
                               et_error *err) {

@@ -32,7 +32,7 @@ extern ET_API const et_backend et_backend_xnnpack;
 // Their runs wait for each other.
 typedef struct et_xnnpack_workspace et_xnnpack_workspace;
 ET_API et_status et_xnnpack_workspace_open(et_xnnpack_workspace **workspace, et_error *err);
-// To be called when all methods that were loaded with it are closed; NULL allowed.
+// Closes a workspace, after all methods that were loaded with it; NULL allowed.
 ET_API void et_xnnpack_workspace_close(et_xnnpack_workspace *workspace);
 
 // Packed weights, by the key of the constant in the program's named data and by everything that

@@ -11,7 +11,7 @@
 
 enum { ETI_XNN_MAX_THREADS = 128 };  // of a pool; others are not used
 
-// To be zero-initialised; `pool` is set before each call of XNNPACK that may reshape or run.
+// A pool, zero-initialised; `pool` is set before each call of XNNPACK that may reshape or run.
 // pthreadpool_get_threads_count, which XNNPACK calls in a reshape, stores its result in n_shaped:
 // memory that is planned per thread is for that many threads, so a run with a larger pool uses no
 // more. Of two runtimes that share one pthreadpool both have to be reshaped when the number of

@@ -58,7 +58,7 @@ static int32_t bin_between(const binning *b, double x) {
   return (int32_t)low;
 }
 
-// The same, searched from a nearby bin.
+// The bin of x, searched from a nearby bin.
 static int32_t bin_near(const binning *b, double x, int32_t bin) {
   while (bin > 0 && edge_at(b->edges, bin) > x) bin--;
   while (bin + 1 < b->n && edge_at(b->edges, bin + 1) <= x) bin++;

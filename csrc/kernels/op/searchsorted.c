@@ -83,7 +83,7 @@ static int64_t search_value(const searching *s, const char *bounds, const char *
     if (s->sorter != NULL) {
       const void *const order = sorter + (ptrdiff_t)middle * s->sorter_step;
       const int64_t given = *(const int64_t *)order;
-      // It was checked before, but memory that overlaps the output may have changed since.
+      // The index was checked before, but memory that overlaps the output may have changed since.
       at = (uint64_t)given < s->n ? (size_t)given : 0;
     }
     if (is_in_order(s, read_at(&s->bounds, bounds + (ptrdiff_t)at * s->bounds_step), value)) {

@@ -94,7 +94,7 @@ def _smooth_l1(z: Tensor, beta: Tensor) -> Tensor:
 
 
 def _logit(x: Tensor, eps: float | None = None) -> Any:
-    """In half precision a decomposition; f32 and f64 have an operator, which rounds once."""
+    """Logit in half precision is decomposed; f32 and f64 have an operator, which rounds once."""
     if x.dtype not in _HALVES:
         return NotImplemented
     chance = x if eps is None else x.clamp(eps, 1.0 - eps)

@@ -71,7 +71,7 @@ def _refusal(op: Any) -> str | None:
 
 
 def keepable(ops: Iterable[Any]) -> list[Any]:
-    """Those of the operators that can be kept from decomposition."""
+    """The operators that can be kept from decomposition."""
     return [op for op in ops if isinstance(op, torch._ops.OpOverload) and _refusal(op) is None]
 
 

@@ -18,11 +18,11 @@ from torch._higher_order_ops.scan import scan_op
 
 _aten = torch.ops.aten
 
-# From the state, the step's share of the input and the constant weights to the next state, whose
-# first part is the output.
+# A step of the layer: (state, the step's share of the input, constant weights) → the next state,
+# whose first part is the output.
 Cell = Callable[..., list[Tensor]]
-# From the cell, the shares of the input [time, batch, size] in order of time, the state, the
-# constant weights and whether time runs backwards to the outputs in order of time and last state.
+# All steps of the layer: (cell, shares of the input [time, batch, size] in order of time, state,
+# constant weights, whether time runs backwards) → outputs in order of time, last state.
 Steps = Callable[[Cell, Tensor, list[Tensor], list[Tensor], bool], tuple[Tensor, list[Tensor]]]
 
 

@@ -1,8 +1,8 @@
 """Decompositions of order statistics into a stable sort: medians, the k-th value, the mode.
 
-Also of `bucketize`. Each rule follows eager torch, NaN rules included. Among equal elements, where
-eager leaves the index open, it is that of the first (of the last for `mode`). Knows nothing of
-graphs.
+`bucketize` is decomposed too. Each rule follows eager torch, NaN rules included. Among equal
+elements, where eager leaves the index open, it is that of the first (of the last for `mode`). Knows
+nothing of graphs.
 """
 
 from __future__ import annotations

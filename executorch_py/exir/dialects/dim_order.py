@@ -1,7 +1,8 @@
 """The dim-order operators: copies, clones and empties that name a layout by dimension order.
 
-They replace torch operators with a `memory_format` in the edge dialect, because a file stores a
-dim order. Importing this module defines the library `dim_order_ops` in torch, once per process.
+These operators replace torch operators with a `memory_format` in the edge dialect, because a file
+stores a dim order. Importing this module defines the library `dim_order_ops` in torch, once per
+process.
 """
 
 from __future__ import annotations

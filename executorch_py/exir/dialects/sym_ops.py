@@ -1,7 +1,8 @@
 """Operators on sizes and other scalars: which of them stay torch operators in the edge dialect.
 
-They take and return numbers instead of tensors (or check them), so dtype rules and out variants
-do not apply and OpReplacePass leaves them alone. Python functions on sizes: ir/prim_ops.py.
+Scalar operators take and return numbers instead of tensors (or check them), so dtype rules and out
+variants do not apply and OpReplacePass leaves them alone. Python functions on sizes:
+ir/prim_ops.py.
 """
 
 from __future__ import annotations

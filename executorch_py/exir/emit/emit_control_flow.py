@@ -44,7 +44,7 @@ def copy_value(em: MethodEmitter, source: Ref, target: Ref) -> None:
 
 
 def copy_values(em: MethodEmitter, sources: Sequence[Ref], targets: Sequence[Ref]) -> None:
-    """All copies as if at once: numbers that a copy overwrites too early are saved first."""
+    """Emits copies as if at once: numbers that a copy overwrites too early are saved first."""
     sources = list(sources)
     for i, source in enumerate(sources):
         if source in targets[:i]:

@@ -1,6 +1,6 @@
 """Walks one method's lowered graph and turns every node into values and instructions.
 
-Its input is a graph after memory planning: out-variant calls, alloc and view nodes, specs with
+The emitter reads a graph after memory planning: out-variant calls, alloc and view nodes, specs with
 offsets. One TensorSpec is one value. The graph is read, never changed. Operators, delegates,
 control flow and inputs have files of their own; this one has the walk and shared helpers.
 """

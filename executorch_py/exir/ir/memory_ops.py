@@ -1,9 +1,9 @@
 """Markers of memory in a lowered graph: `alloc` reserves a tensor, `view` reuses one, `concat` is
 made of several, `patch` had a part of it updated, `free` ends one.
 
-They are targets of graph nodes and are never executed on a device. Called eagerly they compute the
-values that they mark, so that a lowered graph can still be interpreted. The planner in exir/memory
-gives them offsets.
+Memory operators are targets of graph nodes and are never executed on a device. Called eagerly they
+compute the values that they mark, so that a lowered graph can still be interpreted. The planner in
+exir/memory gives them offsets.
 """
 
 from __future__ import annotations

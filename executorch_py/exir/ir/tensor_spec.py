@@ -1,8 +1,8 @@
 """TensorSpec: dtype, shape, layout and planned memory of one tensor value.
 
-It is in `node.meta["spec"]` from spec propagation to emission; the memory planner fills the `mem_*`
-fields. Identity matters: one spec object is one storage and one value of the emitted program, so
-specs compare and hash by identity. Knows nothing of graphs, passes or the byte format.
+The spec is in `node.meta["spec"]` from spec propagation to emission; the memory planner fills the
+`mem_*` fields. Identity matters: one spec object is one storage and one value of the emitted
+program, so specs compare and hash by identity. Knows nothing of graphs, passes or the byte format.
 """
 
 from __future__ import annotations

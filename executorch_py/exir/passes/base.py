@@ -102,7 +102,7 @@ class GraphPass(PassBase, Pass):
 class FxPass(Pass):
     """A pass of torch.fx, maybe the user's, as a step of a pipeline.
 
-    It is called as torch.fx calls it. A result that is no PassResult counts as a change.
+    The pass is called as torch.fx calls it. A result that is no PassResult counts as a change.
     """
 
     def __init__(

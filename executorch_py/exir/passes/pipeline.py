@@ -181,7 +181,7 @@ TO_EXECUTORCH: tuple[Step, ...] = (
         lambda c: ReuseOperandMemory(plans_outputs(c)),
         lambda c: c.overwrite_operands and uses_default_planner(c),
     ),
-    # At the end once more: passes made constants, and nodes that produce outputs.
+    # Tags are set at the end once more: passes made constants, and nodes that produce outputs.
     Step(lambda c: TagExternalConstants(_choose_file(c)), lambda c: bool(c.external_constants)),
     Step(TagMutableWeights, lambda c: c.external_mutable_weights),
     Step(NameOutputs),

@@ -74,7 +74,7 @@ class Tables:
 
 @dataclass(frozen=True)
 class Union:
-    """One of several tables; takes two slots. Type code 1 is the first class."""
+    """A union of several tables; takes two slots. Type code 1 is the first class."""
 
     classes: tuple[type, ...]
 

@@ -1,6 +1,7 @@
 """The fixed headers that .pte and .ptd files carry behind their 8-byte flatbuffer head.
 
-Both are spliced in at file offset 8 and say where the segments are. Knows bytes and offsets only.
+Both headers are spliced in at file offset 8 and say where the segments are. Knows bytes and offsets
+only.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Segments: large byte ranges behind the flatbuffer, each aligned, addressed from a common base.
 
-Only their layout is here; pte.py and ptd.py choose the bytes of segments.
+The layout of segments is here; pte.py and ptd.py choose the bytes of segments.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Kernels that upstream's release 1.5.1 registers, and the dtypes that each accepts.
 
-Its registry lists these names after its quantised and language-model libraries were loaded. Dtype
-classes: `I` integers, `R` integers and f32, f64; `F` f32 and f64; `h` f16 and bf16; `b` bool; `c`
-complex; `l` i64; `*` any.
+Upstream's registry lists these names after its quantised and language-model libraries were loaded.
+Dtype classes: `I` integers, `R` integers and f32, f64; `F` f32 and f64; `h` f16 and bf16; `b` bool;
+`c` complex; `l` i64; `*` any.
 """
 
 from __future__ import annotations

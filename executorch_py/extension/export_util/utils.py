@@ -1,7 +1,7 @@
 """Export helpers of upstream's example scripts: from module to edge program, to program, to file.
 
-Each is one call over torch.export and executorch_py.exir, with upstream's names and defaults. The
-default is the mode without dim-order operators; pass a compile config for the other.
+Each helper is one call over torch.export and executorch_py.exir, with upstream's names and
+defaults. The default is the mode without dim-order operators; pass a compile config for the other.
 """
 
 from __future__ import annotations

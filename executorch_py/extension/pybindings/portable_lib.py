@@ -46,7 +46,7 @@ def _flat(inputs: Any) -> Sequence[Any]:
 class _Methods:
     """Methods of one program, loaded when first used.
 
-    They share the program's planned memory, and the state that has the same offset in each. With
+    Methods share the program's planned memory, and the state that has the same offset in each. With
     `reopen`, which opens the program again, every method has its own memory.
     """
 

@@ -1,6 +1,6 @@
 """BackendWithCompilerDemo: the backend of upstream's tutorials, which lists its operators.
 
-Its payload is text with one entry per operator. No runtime runs it; it shows which graph a backend
+The payload is text with one entry per operator. No runtime runs it; it shows which graph a backend
 receives and how its result is stored.
 """
 

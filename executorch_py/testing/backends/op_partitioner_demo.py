@@ -1,6 +1,6 @@
 """AddMulPartitionerDemo: the partitioner of upstream's tutorials, add and mm to the demo backend.
 
-It is the shortest example of a partitioner: an operator filter, partitions of adjacent nodes, one
+This partitioner is the shortest example: an operator filter, partitions of adjacent nodes, one
 tag per partition, bodies of control flow included.
 """
 

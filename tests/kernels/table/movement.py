@@ -1,6 +1,6 @@
 """Rows of operators that move elements: views copied, joined, repeated, padded, converted.
 
-Each runs in every element type, and in pairs of dim orders of input and output.
+Each operator runs in every element type, and in pairs of dim orders of input and output.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def _whole(shape: tuple[int, ...], dtype: torch.dtype, order: Any = None, seed: 
 
 
 def _result_rank(op: str, t: T, args: list[Any]) -> int | None:
-    """Of the one result; None for lists."""
+    """The rank of the one result; None for lists."""
     x = torch.empty(t.shape)
     result = getattr(torch.ops.aten, op.partition(".")[0])(x, *args)
     return result.dim() if isinstance(result, torch.Tensor) else None

@@ -117,7 +117,7 @@ class Row:
     scale: float = 1.0
     # Eager rounds halves between the steps of this operator: its result in f32, rounded once.
     exact: bool = False
-    # In place of eager's operator: called with the built arguments.
+    # A function in place of eager's operator: called with the built arguments.
     reference: Callable[..., Any] | None = None
     # The arguments at their largest: the operator is prepared for these and run with both.
     bound: tuple[Any, ...] | None = None

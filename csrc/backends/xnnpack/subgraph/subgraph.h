@@ -84,7 +84,7 @@ et_status eti_xnn_graph_build(eti_xnn_graph *graph, const eti_xnn_graph_config *
 et_status eti_xnn_graph_check_shapes(const eti_xnn_graph *graph, const eti_xnn_shape *shapes,
                                      et_error *err);
 
-// The same, for shapes that the runtime will be given next. *is_stale: the runtime must not be
+// Checks shapes that the runtime will be given next. *is_stale: the runtime must not be
 // given them, as it would keep a part of the old shapes; replace the graph by one that is built
 // with the new shapes as config.inputs. With `retains_shapes`, call this for the payload's own
 // shapes as well.

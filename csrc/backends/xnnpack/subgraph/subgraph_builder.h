@@ -49,7 +49,7 @@ typedef struct eti_xnn_builder {
 // ---- subgraph_constants.c
 // The bytes of a constant, aligned to its elements and readable XNN_EXTRA_BYTES beyond their end.
 et_status eti_xnn_constant_bytes(eti_xnn_builder *b, uint32_t value, const void **out);
-// The same with bf16 or fp16 elements widened to fp32.
+// The bytes of a constant with bf16 or fp16 elements widened to fp32.
 et_status eti_xnn_constant_f32(eti_xnn_builder *b, uint32_t value, const void **out);
 // The scales of a value, checked to be normal and positive: floats per channel, bf16 per group.
 et_status eti_xnn_constant_scales(eti_xnn_builder *b, uint32_t value, const void **out);

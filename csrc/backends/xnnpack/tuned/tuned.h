@@ -62,9 +62,9 @@ void eti_xnn_add_residual(xnn_subgraph_t subgraph, uint32_t residual);
 // The order in which int8 gemm multiplies weights: a list, one entry per packed weights.
 typedef struct eti_xnn_q8_schedule eti_xnn_q8_schedule;
 
-// To be called after a runtime was created, in a region of alloc_region.h.
+// Hook after the creation of a runtime, in a region of alloc_region.h.
 void eti_xnn_tuned_after_make(xnn_runtime_t runtime);
-// To be called after each reshape of a runtime that will run with n_threads; in a region of
+// Hook after each reshape of a runtime that will run with n_threads; in a region of
 // alloc_region.h. *schedules, NULL at first, grows; it must outlive the runtime.
 void eti_xnn_tuned_after_reshape(xnn_runtime_t runtime, size_t n_threads,
                                  eti_xnn_q8_schedule **schedules);

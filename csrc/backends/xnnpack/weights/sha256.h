@@ -11,7 +11,7 @@ enum { ETI_SHA256_BYTES = 32 };
 
 void eti_sha256(const void *data, size_t bytes, uint8_t digest[ETI_SHA256_BYTES]);
 
-// The same without special instructions, for tests to compare.
+// SHA-256 without special instructions, for tests to compare.
 void eti_sha256_portable(const void *data, size_t bytes, uint8_t digest[ETI_SHA256_BYTES]);
 
 // Whether a key is the hash of the bytes as 64 lower-case hex digits.

@@ -48,7 +48,7 @@ typedef struct eti_fft_micro {
   void (*read)(eti_fft_planes to, const void *const *lines, size_t lanes, size_t n);
   void (*write)(void *const *lines, eti_fft_planes from, size_t lanes, size_t n, double factor,
                 unsigned order);
-  // The same for lines side by side: element i of line l is l + step·i complex numbers away.
+  // Lines side by side, read and written: element i of line l is l + step·i complex numbers away.
   void (*read_rows)(eti_fft_planes to, const void *from, ptrdiff_t step, size_t lanes, size_t n);
   void (*write_rows)(void *to, ptrdiff_t step, eti_fft_planes from, size_t lanes, size_t n,
                      double factor, unsigned order);

@@ -87,13 +87,13 @@ typedef struct eti_gemm_kernel {
   // Computes m × n of a tile, 1 ≤ m ≤ mr, 1 ≤ n ≤ nr. Reads no b[j], bias[j], c[j] with j ≥ n and
   // no a[i] with i ≥ m; writes only the m × n elements.
   void (*tile)(const eti_gemm_tile *t, size_t m, size_t n);
-  // The same for A given as rows; m ≤ rows_mr.
+  // The tile for A given as rows; m ≤ rows_mr.
   void (*tile_rows)(const eti_gemm_tile *t, size_t m, size_t n);
   // dst[kk·width + i] = src[i·row_step + kk], i < n, kk < n_k: rows into a panel; lanes n … width-1
   // become 0.
   void (*pack_rows)(void *dst, size_t width, const void *src, size_t row_step, size_t n,
                     size_t n_k);
-  // The same for one row of A and ETI_GEMM_ROW_PANELS whole panels of B side by side: a single row
+  // The tile for one row of A and ETI_GEMM_ROW_PANELS whole panels of B side by side: a single row
   // of accumulators would be bound by latency.
   void (*tile_row)(const eti_gemm_tile *t);
   // Clamps the m × n elements at c to a range; NULL if the elements are not f32.

@@ -20,7 +20,7 @@ ETI_INLINE float eti_angle_f32(float x, uint32_t *quadrant) {
   return eti_fma_f32(n, -0x1.84698ap-48f, eti_fma_f32(n, -0x1.4442dp-24f, first));
 }
 
-// Also gives the remainder of r in *low, since a tangent magnifies it.
+// The angle with the remainder of r in *low, since a tangent magnifies it.
 ETI_INLINE float eti_angle_pair_f32(float x, uint32_t *quadrant, float *low) {
   const float shifted = eti_fma_f32(x, 0x1.45f306p-1f, 0x1.8p23f), n = shifted - 0x1.8p23f;
   *quadrant = eti_f32_bits(shifted);

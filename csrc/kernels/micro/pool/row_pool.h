@@ -16,7 +16,7 @@ typedef struct eti_row_pool_micro {
   // Maximum of a tap: if x[i·step] is greater than best[i] or NaN, best[i] becomes it and at[i]
   // becomes first + i·step. A NaN stays.
   void (*max)(void *best, int32_t *at, const void *x, size_t step, int32_t first, size_t n);
-  // The same for x[i·step] with the position x_at[i·step]: of equal elements the smaller position
+  // Maximum of x[i·step] with the position x_at[i·step]: of equal elements the smaller position
   // wins, of NaNs the larger.
   void (*merge)(void *best, int32_t *at, const void *x, const int32_t *x_at, size_t step, size_t n);
   // sum[i] += x[i·step]; integers wrap.

@@ -75,7 +75,7 @@ static inline bool eti_qtile_is_valid(const eti_qtile *t, bool is_float) {
                    : has_limits && ETI_HOLDS(t->out, t->m, int8_t));
 }
 
-// The same for a panel of channels.
+// The contract of a panel of channels.
 static inline bool eti_qdepthwise_is_valid(const eti_qdepthwise *d) {
   return ETI_HOLDS(d->taps, d->n * d->n_taps, int8_t *) && d->n_taps <= ETI_QGEMM_MAX_TAPS &&
          ETI_HOLDS(d->w, d->n_taps, int8_t) && ETI_HOLDS(d->start, 1, int32_t) &&

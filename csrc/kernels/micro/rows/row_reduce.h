@@ -46,7 +46,8 @@ typedef struct eti_row_reduce_micro {
   void (*arg_min_f64)(double *best, int64_t *at, const double *x, int64_t place, size_t n);
   void (*arg_max_i64)(int64_t *best, int64_t *at, const int64_t *x, int64_t place, size_t n);
   void (*arg_min_i64)(int64_t *best, int64_t *at, const int64_t *x, int64_t place, size_t n);
-  // The same, except that an equal element is better, and so is NaN compared with NaN.
+  // Positions of the last best element: an equal element is better, and so is NaN compared with
+  // NaN.
   void (*last_max_f64)(double *best, int64_t *at, const double *x, int64_t place, size_t n);
   void (*last_min_f64)(double *best, int64_t *at, const double *x, int64_t place, size_t n);
   void (*last_max_i64)(int64_t *best, int64_t *at, const int64_t *x, int64_t place, size_t n);

@@ -54,7 +54,7 @@ static void row_log_softmax(float *out, const float *x, size_t n) {
   for (size_t i = 0; i < n; i++) out[i] = x[i] - max - log_sum;
 }
 
-// Same as row_softmax and row_log_softmax, but computes exponentials and logarithms of many rows at
+// Softmax and log-softmax of short rows: computes exponentials and logarithms of many rows at
 // once.
 static void rows_softmax_flat(float *out, const float *x, size_t n, size_t rows, bool log) {
   float piece[1024], sums[1024];
@@ -104,7 +104,7 @@ static inline void upright_sums(eti_f32x16 *sums, const eti_f32x16 *terms, size_
   *sums = ((a[0] + a[4]) + (a[2] + a[6])) + ((a[1] + a[5]) + (a[3] + a[7]));
 }
 
-// Same as row_softmax and row_log_softmax, but of sixteen transposed rows, one in each lane: each
+// Softmax and log-softmax of sixteen transposed rows, one in each lane: each
 // step along a row serves all of them. Unused lanes repeat the first row of the block.
 static void rows_softmax_upright(float *out, const float *x, size_t n, size_t rows, bool log) {
   _Alignas(64) float v[UPRIGHT][16], e[UPRIGHT][16];

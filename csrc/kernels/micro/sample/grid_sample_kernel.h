@@ -33,7 +33,7 @@ typedef struct eti_grid_sample_taps {
   double weight[4][ETI_GRID_SAMPLE_BLOCK];
 } eti_grid_sample_taps;
 
-// The same in f32, for images of fewer than 2^29 elements.
+// Taps in f32, for images of fewer than 2^29 elements.
 #define ETI_GRID_SAMPLE_OUTSIDE_F32 (-(INT32_C(1) << 29))
 #define ETI_GRID_SAMPLE_SPAN_F32 (INT64_C(1) << 29)
 
@@ -67,7 +67,7 @@ typedef struct eti_grid_sample_micro {
                                        const eti_grid_sample_taps *depth,
                                        const eti_grid_sample_taps *height,
                                        const eti_grid_sample_taps *width, int64_t mode, size_t n);
-  // The same in f32, for f32 images that are not too large. Numbers of the grid are `step` apart;
+  // Functions in f32, for f32 images that are not too large. Numbers of the grid are `step` apart;
   // join gives the number of corners, 1, 4, 8 or 16, depth first (cubic taps: for images only);
   // blend sums over them in that order, fused.
   void (*place_f32)(eti_grid_sample_taps_f32 *taps, const eti_grid_sample_axis *axis,

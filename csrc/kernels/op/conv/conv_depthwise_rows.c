@@ -111,7 +111,7 @@ static void fill_row(const channel_run *u, float *planes, ptrdiff_t at) {
   }
 }
 
-// The same for all rows of f32, which need no widening.
+// Fills all rows of f32, which need no widening.
 static void fill_rows(const channel_run *u, float *planes, ptrdiff_t at, size_t n_rows) {
   const eti_conv *const c = u->r->c;
   const bands *const b = &u->r->b;

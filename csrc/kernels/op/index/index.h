@@ -39,8 +39,8 @@ typedef struct eti_indexing {
 // leaves a dimension unindexed.
 et_status eti_indexing_of_list(const et_kernel_ctx *ctx, et_value *const *args,
                                const et_tensor *self, eti_indexing *x);
-// The same in two steps, with x->self, x->wraps and an empty x->index set: tensor `number` of the
-// list indexes dimension `dim` and, if it is a mask, those after it; then the result's shape is
+// Reads the list in two steps, with x->self, x->wraps and an empty x->index set: tensor `number` of
+// the list indexes dimension `dim` and, if it is a mask, those after it; then the result's shape is
 // set.
 et_status eti_indexing_add(const et_kernel_ctx *ctx, eti_indexing *x, const et_tensor *t,
                            size_t number, size_t dim);

@@ -299,7 +299,7 @@ et_status op_dequantize_per_tensor_out(et_kernel_ctx *ctx, et_value *const *args
   return per_tensor(ctx, args, 7, false);
 }
 
-// The same with scale and zero point in tensors of one element.
+// Scale and zero point are tensors of one element.
 static et_status by_tensors(const et_kernel_ctx *ctx, et_value *const *args, size_t i_out,
                             bool quantizes) {
   affine a = {0};

@@ -285,7 +285,7 @@ class Builder:
     def binary(self, kind: NodeKind, a: Value, b: Value) -> Value:
         """Append an element-wise node over two values, which broadcast.
 
-        One of them may be a quantized constant, in place of its floats.
+        Either value may be a quantized constant, in place of its floats.
         """
         datatype = b.datatype if a.datatype not in FLOATS else a.datatype
         return self.emit(kind, [a, b], shape=broadcast(a.shape, b.shape), datatype=datatype)

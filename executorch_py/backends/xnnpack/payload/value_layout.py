@@ -49,7 +49,8 @@ def _larger_dims(shape: Shape, order: Order) -> list[int]:
 def merged_dims(fine: Shape, coarse: Shape) -> list[tuple[int, ...]] | None:
     """The dimensions of `fine` that are merged in each dimension of `coarse`.
 
-    None if the reshape from `fine` to `coarse` does more than merge consecutive dimensions.
+    The result is None if the reshape from `fine` to `coarse` does more than merge consecutive
+    dimensions.
     """
     merged: list[tuple[int, ...]] = []
     position = 0

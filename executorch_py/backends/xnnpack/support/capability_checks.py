@@ -1,8 +1,8 @@
 """Checks for the capability table, one per limit of XNNPACK's nodes or of their payload.
 
-Each takes the NodeFacts of one node and returns None, or the reason why XNNPACK cannot compute the
-node: a sentence about the node, whose name precedes it in summaries. Checks of products are in
-product_checks.py.
+Each check takes the NodeFacts of one node and returns None, or the reason why XNNPACK cannot
+compute the node: a sentence about the node, whose name precedes it in summaries. Checks of products
+are in product_checks.py.
 """
 
 from __future__ import annotations

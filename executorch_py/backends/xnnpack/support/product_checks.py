@@ -1,7 +1,7 @@
 """Checks of products for the capability table: convolutions, linear layers, matrices, attention.
 
-Each reads the NodeFacts of one node and returns None, or the reason why XNNPACK cannot compute it;
-see capability_checks.py.
+Each check reads the NodeFacts of one node and returns None, or the reason why XNNPACK cannot
+compute it; see capability_checks.py.
 """
 
 from __future__ import annotations

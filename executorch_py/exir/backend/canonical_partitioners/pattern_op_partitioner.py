@@ -58,7 +58,7 @@ def generate_grouped_partitions_from_list_of_nodes(
     pattern_list: Sequence[Sequence[fx.Node]] | None = None,
     op_support: OperatorSupportBase | None = None,
 ) -> list[Partition]:
-    """The same, where the nodes of one list stay in one partition."""
+    """Largest partitions in which the nodes of one list stay together."""
     nodes = None if pattern_list is None else [n for group in pattern_list for n in group]
     support = _support(nodes, op_support)
     return _propose(GroupBasedPartitioner, graph_module, support, node_groups=pattern_list)

@@ -1,6 +1,6 @@
 """Initial values of mutable buffers that are stored in the file.
 
-By default all are stored, except large buffers of zeros: every runtime zeroes the memory of
+All values are stored by default, except large buffers of zeros: every runtime zeroes the memory of
 buffers, and a cache of zeros would only make the file longer. InitializedMutableBufferPass, which
 upstream's scripts use, marks buffers by name; these are stored whatever their contents.
 """

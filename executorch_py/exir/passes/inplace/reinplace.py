@@ -1,8 +1,8 @@
 """Reinplace: a functional operator becomes its in-place form if its first input is not read later.
 
-By default `index_put` on a mutable buffer: instead of filling a new tensor of the buffer's size and
-copying it back, the few indexed elements are written into the buffer. This is safe if nothing reads
-the old contents afterwards, views included, and the input is a mutable buffer or a temporary.
+The default is `index_put` on a mutable buffer: instead of filling a new tensor of the buffer's size
+and copying it back, the few indexed elements are written into the buffer. This is safe if nothing
+reads the old contents afterwards, views included, and the input is a mutable buffer or a temporary.
 `slice_scatter`, if it is among `ops_to_inplace`, becomes an `index_put` of its rows. A
 `slice_scatter` that puts back a slice that was itself updated in place disappears: the slice
 becomes a view of the buffer.
@@ -216,7 +216,8 @@ class _Reinplace:
     def _updated_view(self, node: fx.Node, part: fx.Node) -> tuple[fx.Node, fx.Node, int] | None:
         """(slice of the buffer, the slice after its updates, its first element in the buffer).
 
-        None unless `node` puts the same slice back and nothing reads the buffer in between.
+        The result is None unless `node` puts the same slice back and nothing reads the buffer in
+        between.
         """
         base = node.args[0]
         if self.view_alignment is None or not isinstance(base, fx.Node):

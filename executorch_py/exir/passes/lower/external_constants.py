@@ -1,7 +1,8 @@
 """External constants: tensors that go to a data file (`.ptd`) instead of the program.
 
-Their placeholders get `meta["constant_tag"]`, the name of the file; emission and serialisation do
-the rest. Constants that the exporter itself lifted out of the code always stay in the program.
+Placeholders of external constants get `meta["constant_tag"]`, the name of the file; emission and
+serialisation do the rest. Constants that the exporter itself lifted out of the code always stay in
+the program.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """EdgeToBackendOpsPass: Python functions on sizes become operators that the runtime has.
 
-Most have an `executorch_prim` operator of their own. The others are written with operators that
-exist in every runtime: `a != b` is `not a == b`, a floor is a negated ceiling, a square root is
-taken of a 0-d float64 tensor. Values and specs of the nodes that stay are kept.
+Most functions have an `executorch_prim` operator of their own. The others are written with
+operators that exist in every runtime: `a != b` is `not a == b`, a floor is a negated ceiling, a
+square root is taken of a 0-d float64 tensor. Values and specs of the nodes that stay are kept.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """WeightsToOutputs: a training program also returns its weights, for an optimiser to update.
 
-Only for programs whose signature has a backward part: every parameter with a gradient becomes an
-extra output of kind TOKEN.
+The pass changes only programs whose signature has a backward part: every parameter with a gradient
+becomes an extra output of kind TOKEN.
 """
 
 from __future__ import annotations

@@ -164,7 +164,7 @@ def _hoist_transposes(
         if operand not in values or not readers or not all(map(_is_transpose, readers)):
             continue
         if higher_order_name(node.target) == "cond" and len(operand.users) > 1:
-            continue  # It would be done for branches not taken as well, and may not fold.
+            continue  # A transposition would run for branches not taken too, and may not fold.
         for reader in readers:
             key = (operand, op_key(reader.target), str(reader.args[1:]))
             if key not in hoisted:

@@ -1,9 +1,9 @@
 """Arithmetic on operands of different dtypes gets explicit casts to the promoted dtype.
 
-Only for the operators in the tables; others promote in their kernels. Dtype rules of the dialect do
-not look at ranks. A 0-d tensor that does not take part in promotion is therefore cast to the dtype
-of the others. As the second factor or divisor of float16 or bfloat16 it is cast to float32 instead,
-which eager computes in.
+Only operators in the tables get casts; others promote in their kernels. Dtype rules of the dialect
+do not look at ranks. A 0-d tensor that does not take part in promotion is therefore cast to the
+dtype of the others. As the second factor or divisor of float16 or bfloat16 it is cast to float32
+instead, which eager computes in.
 """
 
 from __future__ import annotations

@@ -56,8 +56,8 @@ def converted(model: fx.GraphModule) -> fx.GraphModule:
 def test_weights_are_integers_and_numbers_are_near(config: Any) -> None:
     graph = converted(prepared(XNNPACKQuantizer().set_global(config), Both()))
     linears = [n for n in graph.graph.nodes if n.target is torch.ops.aten.linear.default]
-    # One for the inputs of all steps, and one per step but the first, whose state is zero; for two
-    # directions of the LSTM, and for the GRU.
+    # A layer for the inputs of all steps, and one per step but the first, whose state is zero; for
+    # two directions of the LSTM, and for the GRU.
     assert len(linears) == 3 * (1 + 1)
     assert all("dequantize" in str(n.args[1].target) for n in linears)
     exported, wanted = torch.export.export(graph, (X,)), graph(X)

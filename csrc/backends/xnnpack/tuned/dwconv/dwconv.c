@@ -24,7 +24,7 @@ static const qs8_replacement qs8_replacements[] = {
 };
 enum { N_QS8 = sizeof qs8_replacements / sizeof qs8_replacements[0] };
 
-// Of operators without a weights cache, which is how XNNPACK's subgraph creates these.
+// The kernel for an operator without a weights cache: XNNPACK's subgraph creates them so.
 static const qs8_replacement *find_qs8(const struct xnn_operator *op) {
   const bool is_int8 = op->type == xnn_operator_type_convolution_nhwc_qc8 ||
                        op->type == xnn_operator_type_convolution_nhwc_qs8;

@@ -36,7 +36,7 @@ void eti_xnn_qs8_dwconv_25__avx2(size_t n_channels, size_t n_pixels, const void 
                                  size_t gap_bytes, size_t offset_bytes, const void *zero,
                                  const void *limits);
 
-// The same for f32. No more than n_channels of an element are read. stride_bytes: those of one
+// The f32 kernels. No more than n_channels of an element are read. stride_bytes: those of one
 // column of pointers; of 5 x 5 windows also of two. limits: two floats, the least and the greatest
 // result.
 void eti_xnn_f32_dwconv_9__avx2(size_t n_channels, size_t n_pixels, const void **taps,

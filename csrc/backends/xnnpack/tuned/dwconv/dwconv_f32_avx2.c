@@ -156,7 +156,7 @@ INLINE void convolve_row(window w, size_t n, size_t step, const row *r, const ta
   }
 }
 
-// The same for fewer channels than the lanes of a vector.
+// A row with fewer channels than the lanes of a vector.
 INLINE void convolve_few_channels(window w, const row *r, const target *t) {
   const float *taps[MAX_SIDE * MAX_SIDE];
   for (size_t i = 0; i < r->n_pixels; i++) {

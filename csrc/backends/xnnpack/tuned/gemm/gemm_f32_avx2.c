@@ -70,7 +70,7 @@ INLINE void accumulate(tile *b, size_t n_rows, const float *const *rows, const f
   }
 }
 
-// The same for 8 columns: two k at once, as the sums of one k would wait for those before.
+// Products of 8 columns: two k at once, as the sums of one k would wait for those before.
 INLINE void accumulate_half(tile *b, size_t n_rows, const float *const *rows, const float *weights,
                             size_t n) {
   size_t k = 0;

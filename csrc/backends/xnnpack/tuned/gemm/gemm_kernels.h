@@ -47,7 +47,7 @@ void eti_xnn_f32_igemm_6x16__avx2(size_t n_rows, size_t n_cols, size_t k_bytes, 
                                   size_t panel_bytes, size_t offset_bytes, const void *zero,
                                   const void *limits);
 
-// The same with a residual, which is added to the sums before they are limited. Its parameters
+// Kernels with a residual, which is added to the sums before they are limited. Its parameters
 // replace the two floats. igemm_add_1x16 is for a single row: entry [s] of its indirection buffer
 // points to tap s.
 typedef struct eti_xnn_f32_residual {
@@ -67,7 +67,7 @@ void eti_xnn_f32_igemm_add_1x16__avx2(size_t n_rows, size_t n_cols, size_t k_byt
                                       size_t row_bytes, size_t panel_bytes, size_t offset_bytes,
                                       const void *zero, const void *residual);
 
-// The same for int8, by XNNPACK's interfaces. qs8 results are int8: sums times the scales of
+// The int8 kernels, by XNNPACK's interfaces. qs8 results are int8: sums times the scales of
 // columns. qd8 results are f32: sums times the scales of rows (one for all in igemm) and columns,
 // plus biases. Taps that point to `zero` are read from zero_data. limits: an eti_xnn_q8_params of
 // gemm_q8_schedule.h.
@@ -98,7 +98,7 @@ void eti_xnn_qd8_igemm_1x16__avx2(size_t n_rows, size_t n_cols, size_t n_k, size
                                   const void *zero_data, const void *limits,
                                   const struct xnn_qd8_quantization_params *scales);
 
-// The same as qd8 for 4-bit weights with a scale per group of k. n_k is a multiple of the group.
+// The qd8 kernels for 4-bit weights with a scale per group of k. n_k is a multiple of the group.
 void eti_xnn_qb4_gemm_6x16__avx2(size_t n_rows, size_t n_cols, size_t n_k, const void *a,
                                  size_t a_bytes, const void *w, void *c, size_t row_bytes,
                                  size_t panel_bytes, const void *limits,
@@ -112,8 +112,8 @@ void eti_xnn_f32_pack_goki__avx2(size_t n_groups, size_t n_cols, size_t n_taps, 
                                  const void *bias, const void *scale, void *packed,
                                  size_t extra_bytes, const void *params);
 
-// The same for int8, with nr 16 and kr 4. Biases are int32; the contribution of the input's zero
-// point (in XNNPACK's packing `params`) to a column's sum is subtracted. goi has one tap.
+// Packing of int8 weights, with nr 16 and kr 4. Biases are int32; the contribution of the input's
+// zero point (in XNNPACK's packing `params`) to a column's sum is subtracted. goi has one tap.
 void eti_xnn_q8_pack_goki__avx2(size_t n_groups, size_t n_cols, size_t n_taps, size_t n_k,
                                 size_t nr, size_t kr, size_t sr, const void *weights,
                                 const void *bias, const void *scale, void *packed,
@@ -122,7 +122,7 @@ void eti_xnn_q8_pack_goi__avx2(size_t n_groups, size_t n_cols, size_t n_k, size_
                                size_t sr, const void *weights, const void *bias, const void *scale,
                                void *packed, size_t extra_bytes, const void *params);
 
-// The same for 4-bit weights with a scale per group, with nr 16 and kr 8. Their zero point is 8.
+// Packing of 4-bit weights with a scale per group, with nr 16 and kr 8. Their zero point is 8.
 // The caller writes scales and biases into the packed weights.
 void eti_xnn_qb4_pack_goi__avx2(size_t n_groups, size_t n_cols, size_t n_k, size_t nr, size_t kr,
                                 size_t sr, size_t group, const void *weights, const void *bias,

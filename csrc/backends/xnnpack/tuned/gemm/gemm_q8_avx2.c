@@ -197,7 +197,7 @@ INLINE void sum_up(tile *b, size_t n_rows, bool is_half, const step *s) {
   add_wide(b, n_rows, is_half, ones + n_ones, n_wide, s);
 }
 
-// The same with the sums in memory.
+// Stores the sums of sum_up in memory.
 INLINE void sum_up_to(tile *to, size_t n_rows, bool is_half, const step *s) {
   tile b;
   sum_up(&b, n_rows, is_half, s);

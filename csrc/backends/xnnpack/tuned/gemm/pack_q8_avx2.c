@@ -10,7 +10,7 @@
 
 enum { COLS = ETI_XNN_GEMM_COLS, K_BLOCK = 16 };
 
-// In units of four elements: to[16 j + i] = unit j of the row at from + i * step, for i, j < 4.
+// Transposes units of four elements: to[16 j + i] = unit j of the row at from + i * step; i, j < 4.
 static void transpose_k4_4x4(const int8_t *from, size_t step, int8_t *to) {
   __m128i in[4], twos[4];
   for (size_t i = 0; i < 4; i++)

@@ -2,14 +2,58 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
+from support.upstream_peer import Upstream
 
-from executorch_py.exir import to_edge
-from interop.training import expected, inputs, joint
+from executorch_py.exir import ExecutorchBackendConfig, to_edge
+from executorch_py.exir.passes import MemoryPlanningPass
+from interop.training import expected, inputs, joint, run, write
+
+
+def assert_equal_to_eager(folder: Path) -> None:
+    for ours, eager in zip(torch.load(folder / "training.pt"), expected(), strict=True):
+        torch.testing.assert_close(ours, eager, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("pool", [False, True], ids=["strided", "pooled"])
 def test_loss_and_gradients_of_a_convolution_equal_eager(pool: bool) -> None:
     outputs = to_edge(joint(pool)).to_executorch().run(*inputs())
     torch.testing.assert_close(outputs, expected(pool)[0], rtol=1e-4, atol=1e-5)
+
+
+def test_weights_are_memory_that_an_optimizer_updates(tmp_path: Path) -> None:
+    write("executorch_py", tmp_path)
+    run("executorch_py", tmp_path)
+    assert_equal_to_eager(tmp_path)
+
+
+def test_upstreams_runtime_trains_what_we_write(upstream: Upstream, tmp_path: Path) -> None:
+    write("executorch_py", tmp_path)
+    upstream.ask("run_training", "", tmp_path)
+    assert_equal_to_eager(tmp_path)
+
+
+def test_our_runtime_trains_what_upstream_writes(upstream: Upstream, tmp_path: Path) -> None:
+    upstream.ask("write_training", "", tmp_path)
+    run("executorch_py", tmp_path)
+    assert_equal_to_eager(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"alloc_graph_output": False}, {"alloc_mutable_buffers": False}, {"alloc_graph_input": False}],
+    ids=str,
+)
+def test_trained_weights_have_memory_whatever_else_is_planned(options: dict[str, bool]) -> None:
+    config = ExecutorchBackendConfig(memory_planning_pass=MemoryPlanningPass(**options))
+    program = to_edge(joint()).to_executorch(config)
+    signature = program.exported_program().graph_signature
+    values = program.executorch_program.execution_plan[0].values
+    names = list(signature.inputs_to_parameters.values())
+    tensors = dict(zip(names, (value.val for value in values), strict=False))
+    for name in ("conv.weight", "conv.bias", "last.weight", "last.bias"):
+        assert tensors[name].allocation_info is not None and tensors[name].data_buffer_idx > 0
+    assert tensors["frozen.bias"].allocation_info is None

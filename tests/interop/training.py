@@ -1,10 +1,13 @@
-"""A classifier and its training program, and eager's results.
+"""A classifier and its training program, which either exporter writes and either runtime runs.
 
-The program is joint: it returns the loss, then gradients, then the weights.
+`package` is `executorch` or `executorch_py`: the names are the same. The program is joint: it
+returns the loss, then gradients, then the weights, whose memory the next run reads.
 """
 
 from __future__ import annotations
 
+import importlib
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -42,6 +45,26 @@ def joint(pool: bool = False) -> Any:
     """The training program, before it is an edge program."""
     exported = torch.export.export(Classifier(pool), inputs(), strict=True)
     return _export_forward_backward(exported)
+
+
+def write(package: str, folder: Path) -> None:
+    exir = importlib.import_module(f"{package}.exir")
+    exir.to_edge(joint()).to_executorch().save(str(folder / "training.pte"))
+
+
+def run(package: str, folder: Path) -> None:
+    """Writes training.pt: the outputs of some steps of training with SGD."""
+    portable = importlib.import_module(f"{package}.extension.pybindings.portable_lib")
+    module = portable._load_for_executorch(str(folder / "training.pte"))
+    (start,) = module.run_method("__et_training_gradients_index_forward", ())
+    (end,) = module.run_method("__et_training_parameters_index_forward", ())
+    steps = []
+    for _ in range(STEPS):
+        outputs = module.run_method("forward", inputs(), clone_outputs=False)
+        steps.append([value.clone() for value in outputs])
+        for gradient, weight in zip(outputs[start:end], outputs[end:], strict=True):
+            weight.sub_(gradient, alpha=RATE)
+    torch.save(steps, folder / "training.pt")
 
 
 def expected(pool: bool = False) -> list[list[torch.Tensor]]:

@@ -14,6 +14,8 @@ actions, on files in the folder:
   time_inputs    the same, with the minimum time of a run on the first set: {"outputs", "ms"}
   write_feature  a feature of features.py -> NAME/program.pte and its data file
   run_feature    these files -> NAME/results.pt
+  write_training training.py's program -> training.pte
+  run_training   this file -> training.pt
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ import executorch.kernels.quantized  # noqa: F401  # its operators, for torch an
 import torch
 from torch.utils import _pytree as pytree
 
-from interop import features
+from interop import features, training
 from interop.cases import Case
 from interop.catalogue import CASES
 
@@ -119,6 +121,8 @@ ACTIONS = {
     "time_inputs": time_inputs,
     "write_feature": lambda name, folder: features.write("executorch", name, folder),
     "run_feature": lambda name, folder: features.run("executorch", name, folder),
+    "write_training": lambda _, folder: training.write("executorch", folder),
+    "run_training": lambda _, folder: training.run("executorch", folder),
 }
 
 

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import torch
 from torch import fx
 from torch.export import ExportedProgram
-from torch.export.graph_signature import InputKind, OutputKind
+from torch.export.graph_signature import ExportGraphSignature, InputKind, OutputKind
 
 from executorch_py.exir.ir.op_traits import (
     is_delegate_call,
@@ -169,9 +169,18 @@ def erase_dead_nodes(graph: fx.Graph) -> bool:
     return changed
 
 
+def trained_parameters(signature: ExportGraphSignature) -> set[str]:
+    """Names of the parameters that a training program returns gradients of, to be updated."""
+    kind = OutputKind.GRADIENT_TO_PARAMETER
+    return {str(spec.target) for spec in signature.output_specs if spec.kind is kind}
+
+
 def constant_tensors(ep: ExportedProgram) -> dict[str, torch.Tensor]:
-    """Placeholder name → value: parameters, buffers that no operator writes, lifted constants."""
+    """Placeholder name → value: parameters that no training updates, buffers that no operator
+    writes, lifted constants.
+    """
     mutated = set(ep.graph_signature.buffers_to_mutate.values())
+    mutated |= trained_parameters(ep.graph_signature)
     found: dict[str, torch.Tensor] = {}
     for spec in ep.graph_signature.input_specs:
         if spec.target is None or spec.target in mutated:
@@ -186,18 +195,11 @@ def constant_tensors(ep: ExportedProgram) -> dict[str, torch.Tensor]:
 def foldable_constants(ep: ExportedProgram) -> dict[str, torch.Tensor]:
     """The constants that may be computed with now, because their values are final.
 
-    Constants that training updates are excluded, and those with a `constant_tag`: they go unchanged
-    to a data file, which another program may have written.
+    Tensors with a `constant_tag` are excluded: they go unchanged to a data file, which another
+    program may have written.
     """
-    backward = ep.graph_signature.backward_signature
-    trained = set() if backward is None else set(backward.gradients_to_parameters.values())
-    parameters = ep.graph_signature.inputs_to_parameters
     kept = {n.name for n in placeholders(ep.graph) if n.meta.get("constant_tag") is not None}
-    return {
-        name: value
-        for name, value in constant_tensors(ep).items()
-        if name not in kept and parameters.get(name) not in trained
-    }
+    return {name: value for name, value in constant_tensors(ep).items() if name not in kept}
 
 
 def lookup_tensor(ep: ExportedProgram, fqn: str) -> torch.Tensor | None:

@@ -15,7 +15,7 @@ from typing import Any
 from torch import fx
 from torch.export.graph_signature import ExportGraphSignature
 
-from executorch_py.exir.ir.graph import body_modules, placeholders
+from executorch_py.exir.ir.graph import body_modules, placeholders, trained_parameters
 from executorch_py.exir.ir.op_traits import higher_order_name, is_delegate_call
 from executorch_py.exir.ir.tensor_spec import TensorSpec
 
@@ -66,11 +66,14 @@ def compute_lifetimes(gm: fx.GraphModule, signature: ExportGraphSignature | None
 
 
 def mutable_placeholders(signature: ExportGraphSignature | None) -> set[str]:
-    """Names of buffer placeholders that the method writes."""
+    """Names of the placeholders whose memory holds state between runs: buffers that the method
+    writes, and weights that an optimiser updates.
+    """
     if signature is None:
         return set()
-    written = set(signature.buffers_to_mutate.values())
-    return {name for name, fqn in signature.inputs_to_buffers.items() if fqn in written}
+    written, trained = set(signature.buffers_to_mutate.values()), trained_parameters(signature)
+    buffers = {name for name, fqn in signature.inputs_to_buffers.items() if fqn in written}
+    return buffers | {n for n, fqn in signature.inputs_to_parameters.items() if fqn in trained}
 
 
 def _walk(gm: fx.GraphModule, time: int, lifetimes: Lifetimes) -> int:

@@ -8,7 +8,7 @@ turned into requests, one group per memory id, and offsets back into specs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from torch import fx
@@ -233,10 +233,9 @@ def _specs_to_plan(
         skipped |= _roots(get_user_input_specs(gm, signature))
     if skip_outputs:
         skipped |= _roots(get_graph_output_tensors(gm.graph.nodes))
+    skipped -= _roots(_state_specs(gm, signature))
     if skip_mutable:
         skipped |= _roots(get_mutable_buffer_specs(gm, signature))
-    elif skip_inputs or skip_outputs:
-        skipped -= _roots(get_mutable_buffer_specs(gm, signature))
     seen: set[TensorSpec] = set()
     for module in all_graph_modules(gm):
         for node in module.graph.nodes:
@@ -306,7 +305,17 @@ def get_mutable_buffer_specs(
     gm: fx.GraphModule, signature: ExportGraphSignature | None
 ) -> set[TensorSpec]:
     """Specs of the buffers that the method writes."""
-    names = mutable_placeholders(signature)
+    buffers = signature.inputs_to_buffers if signature is not None else {}
+    names = mutable_placeholders(signature) & buffers.keys()
+    return _specs_of_placeholders(gm, names)
+
+
+def _state_specs(gm: fx.GraphModule, signature: ExportGraphSignature | None) -> set[TensorSpec]:
+    """Specs of written buffers and of trained weights."""
+    return _specs_of_placeholders(gm, mutable_placeholders(signature))
+
+
+def _specs_of_placeholders(gm: fx.GraphModule, names: Collection[str]) -> set[TensorSpec]:
     return {
         spec for node in placeholders(gm.graph) if node.name in names for spec in node_specs(node)
     }
@@ -400,7 +409,7 @@ class Verifier:
         """
         inputs = get_user_input_specs(self.graph_module, self.graph_signature)
         outputs = get_graph_output_tensors(self.graph_module.graph.nodes)
-        mutable = _roots(get_mutable_buffer_specs(self.graph_module, self.graph_signature))
+        mutable = _roots(_state_specs(self.graph_module, self.graph_signature))
         shared = _roots(inputs) & _roots(outputs)
         for group, wanted, name in (
             (inputs, self.alloc_graph_input, "input"),

@@ -1,7 +1,8 @@
 """WeightsToOutputs: a training program also returns its weights, for an optimiser to update.
 
 The pass changes only programs whose signature has a backward part: every parameter with a gradient
-becomes an extra output of kind TOKEN.
+becomes an extra output of kind TOKEN. The output is the memory that the next run reads: such
+weights have planned memory, which starts with the values in the file.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@
 #undef LOOP_BODY
 
 static void accumulate_f16(void *dst, ptrdiff_t ds, const void *src, ptrdiff_t ss, size_t n) {
+  ET_ASSERT(ETI_HOLDS(dst, n, uint16_t) && ETI_HOLDS(src, n, uint16_t));
   for (size_t i = 0; i < n; i++) {
     uint16_t *d = &ETI_AT(uint16_t, dst, i, ds);
     *d = eti_f32_to_f16(eti_f16_to_f32(*d) + eti_f16_to_f32(ETI_CAT(uint16_t, src, i, ss)));
@@ -17,6 +18,7 @@ static void accumulate_f16(void *dst, ptrdiff_t ds, const void *src, ptrdiff_t s
 }
 
 static void accumulate_bf16(void *dst, ptrdiff_t ds, const void *src, ptrdiff_t ss, size_t n) {
+  ET_ASSERT(ETI_HOLDS(dst, n, uint16_t) && ETI_HOLDS(src, n, uint16_t));
   for (size_t i = 0; i < n; i++) {
     uint16_t *d = &ETI_AT(uint16_t, dst, i, ds);
     *d = eti_f32_to_bf16(eti_bf16_to_f32(*d) + eti_bf16_to_f32(ETI_CAT(uint16_t, src, i, ss)));

@@ -4,8 +4,12 @@
 #define COMPLEX_LOOP(name)                                                                        \
   static void ETI_LOOP_NAME(name, COMPLEX_SUFFIX)(void *const p[], const ptrdiff_t s[], size_t n, \
                                                   const void *params)
+#define COMPLEX_HOLDS(p, n)                                              \
+  (ETI_HOLDS((p)[0], n, COMPLEX_C) && ETI_HOLDS((p)[1], n, COMPLEX_C) && \
+   ETI_HOLDS((p)[2], n, COMPLEX_C))
 
 COMPLEX_LOOP(add_scaled) {
+  ET_ASSERT(COMPLEX_HOLDS(p, n) && ETI_HOLDS(params, 1, COMPLEX_C));
   const COMPLEX_C k = *(const COMPLEX_C *)params;
   const ptrdiff_t bytes = (ptrdiff_t)sizeof(COMPLEX_C);
   if (s[0] == bytes && s[1] == bytes && s[2] == bytes) {
@@ -27,6 +31,7 @@ COMPLEX_LOOP(add_scaled) {
 }
 
 COMPLEX_LOOP(mul) {
+  ET_ASSERT(COMPLEX_HOLDS(p, n));
   (void)params;
   const ptrdiff_t bytes = (ptrdiff_t)sizeof(COMPLEX_C);
   if (s[0] == bytes && s[1] == bytes && s[2] == bytes) {
@@ -53,6 +58,7 @@ COMPLEX_LOOP(mul) {
 // that they vectorise.
 static void ETI_LOOP_NAME(div_piece, COMPLEX_SUFFIX)(COMPLEX_R a[2][ETI_LOOP_PIECE],
                                                      COMPLEX_R b[2][ETI_LOOP_PIECE], size_t n) {
+  ET_ASSERT(n <= ETI_LOOP_PIECE);
   for (size_t i = 0; i < n; i++) {
     const COMPLEX_R a_re = a[0][i], a_im = a[1][i], b_re = b[0][i], b_im = b[1][i];
     const COMPLEX_R size_re = b_re < 0 ? -b_re : b_re, size_im = b_im < 0 ? -b_im : b_im;
@@ -68,6 +74,7 @@ static void ETI_LOOP_NAME(div_piece, COMPLEX_SUFFIX)(COMPLEX_R a[2][ETI_LOOP_PIE
   }
 }
 COMPLEX_LOOP(div) {
+  ET_ASSERT(COMPLEX_HOLDS(p, n));
   (void)params;
   COMPLEX_R a[2][ETI_LOOP_PIECE], b[2][ETI_LOOP_PIECE];
   for (size_t i = 0; i < n; i += ETI_LOOP_PIECE) {
@@ -83,6 +90,7 @@ COMPLEX_LOOP(div) {
   }
 }
 #undef COMPLEX_LOOP
+#undef COMPLEX_HOLDS
 #undef COMPLEX_C
 #undef COMPLEX_R
 #undef COMPLEX_SUFFIX

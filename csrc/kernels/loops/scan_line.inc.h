@@ -2,6 +2,7 @@
 // undefined at the end: SCAN_SUFFIX, SCAN_TYPE of elements, and SCAN_ACC, the type that sums and
 // products accumulate in. Extremes are the last of equal ones, and NaN from the first on.
 static void ETI_LOOP_NAME(sums, SCAN_SUFFIX)(void *to, const void *from, size_t n) {
+  ET_ASSERT(ETI_HOLDS(to, n, SCAN_TYPE) && ETI_HOLDS(from, n, SCAN_TYPE));
   const SCAN_TYPE *const x = from;
   SCAN_TYPE *const out = to;
   SCAN_ACC at = 0;
@@ -9,6 +10,7 @@ static void ETI_LOOP_NAME(sums, SCAN_SUFFIX)(void *to, const void *from, size_t 
 }
 
 static void ETI_LOOP_NAME(products, SCAN_SUFFIX)(void *to, const void *from, size_t n) {
+  ET_ASSERT(ETI_HOLDS(to, n, SCAN_TYPE) && ETI_HOLDS(from, n, SCAN_TYPE));
   const SCAN_TYPE *const x = from;
   SCAN_TYPE *const out = to;
   SCAN_ACC at = 1;
@@ -18,6 +20,8 @@ static void ETI_LOOP_NAME(products, SCAN_SUFFIX)(void *to, const void *from, siz
 // New extremes are rare, so the branch is predicted well.
 static void ETI_LOOP_NAME(maxima, SCAN_SUFFIX)(void *to, int64_t *index, const void *from,
                                                size_t n) {
+  ET_ASSERT(n > 0 && ETI_HOLDS(to, n, SCAN_TYPE) && ETI_HOLDS(from, n, SCAN_TYPE));
+  ET_ASSERT(ETI_HOLDS(index, n, int64_t));
   const SCAN_TYPE *const x = from;
   SCAN_TYPE *const out = to;
   SCAN_TYPE best = x[0];
@@ -32,6 +36,8 @@ static void ETI_LOOP_NAME(maxima, SCAN_SUFFIX)(void *to, int64_t *index, const v
 
 static void ETI_LOOP_NAME(minima, SCAN_SUFFIX)(void *to, int64_t *index, const void *from,
                                                size_t n) {
+  ET_ASSERT(n > 0 && ETI_HOLDS(to, n, SCAN_TYPE) && ETI_HOLDS(from, n, SCAN_TYPE));
+  ET_ASSERT(ETI_HOLDS(index, n, int64_t));
   const SCAN_TYPE *const x = from;
   SCAN_TYPE *const out = to;
   SCAN_TYPE best = x[0];

@@ -1,6 +1,7 @@
 // cast.body.h — one conversion, FROM to TO (see cast_to.inc.h). Undefines TO and TO_TYPE.
 static void CAST_NAME(FROM, TO)(void *dst, ptrdiff_t dst_stride, const void *src,
                                 ptrdiff_t src_stride, size_t n) {
+  ET_ASSERT(ETI_HOLDS(dst, n, TO_TYPE) && ETI_HOLDS(src, n, FROM_TYPE));
   if (dst_stride == (ptrdiff_t)sizeof(TO_TYPE) && src_stride == (ptrdiff_t)sizeof(FROM_TYPE)) {
     eti_convert_get()->FROM.TO(dst, src, n);
     return;

@@ -3,6 +3,7 @@
 // more. Relies on cast_values.h for the value of each conversion.
 #include "kernels/micro/convert/cast.h"
 
+#include "kernels/contract.h"
 #include "kernels/loops/cast_values.h"
 #include "kernels/micro/convert/convert.h"
 
@@ -15,6 +16,7 @@
 
 // Makes an imaginary part 0.
 static void clear_imaginary(char *dst, ptrdiff_t stride, size_t bytes, size_t n) {
+  ET_ASSERT(n == 0 || (dst != NULL && bytes > 0));
   for (size_t i = 0; i < n; i++, dst += stride) memset(dst, 0, bytes);
 }
 
@@ -23,6 +25,7 @@ static void clear_imaginary(char *dst, ptrdiff_t stride, size_t bytes, size_t n)
 
 static void cast_c64_c128(void *dst, ptrdiff_t dst_stride, const void *src, ptrdiff_t src_stride,
                           size_t n) {
+  ET_ASSERT(ETI_HOLDS(dst, n, eti_c128) && ETI_HOLDS(src, n, eti_c64));
   char *to = dst;
   const char *from = src;
   for (size_t i = 0; i < n; i++, to += dst_stride, from += src_stride) {
@@ -33,6 +36,7 @@ static void cast_c64_c128(void *dst, ptrdiff_t dst_stride, const void *src, ptrd
 
 static void cast_c128_c64(void *dst, ptrdiff_t dst_stride, const void *src, ptrdiff_t src_stride,
                           size_t n) {
+  ET_ASSERT(ETI_HOLDS(dst, n, eti_c64) && ETI_HOLDS(src, n, eti_c128));
   char *to = dst;
   const char *from = src;
   for (size_t i = 0; i < n; i++, to += dst_stride, from += src_stride) {
@@ -43,6 +47,7 @@ static void cast_c128_c64(void *dst, ptrdiff_t dst_stride, const void *src, ptrd
 
 static void cast_c64_b8(void *dst, ptrdiff_t dst_stride, const void *src, ptrdiff_t src_stride,
                         size_t n) {
+  ET_ASSERT(ETI_HOLDS(dst, n, uint8_t) && ETI_HOLDS(src, n, eti_c64));
   uint8_t *to = dst;
   const char *from = src;
   for (size_t i = 0; i < n; i++, to += dst_stride, from += src_stride) {
@@ -53,6 +58,7 @@ static void cast_c64_b8(void *dst, ptrdiff_t dst_stride, const void *src, ptrdif
 
 static void cast_c128_b8(void *dst, ptrdiff_t dst_stride, const void *src, ptrdiff_t src_stride,
                          size_t n) {
+  ET_ASSERT(ETI_HOLDS(dst, n, uint8_t) && ETI_HOLDS(src, n, eti_c128));
   uint8_t *to = dst;
   const char *from = src;
   for (size_t i = 0; i < n; i++, to += dst_stride, from += src_stride) {
@@ -65,6 +71,7 @@ static void cast_c128_b8(void *dst, ptrdiff_t dst_stride, const void *src, ptrdi
 
 static void copy_n(void *dst, ptrdiff_t dst_stride, const void *src, ptrdiff_t src_stride, size_t n,
                    size_t bytes) {
+  ET_ASSERT(bytes > 0 && (n == 0 || (dst != NULL && src != NULL)));
   if (dst_stride == (ptrdiff_t)bytes && src_stride == (ptrdiff_t)bytes) {
     memmove(dst, src, n * bytes);
     return;

@@ -12,5 +12,6 @@ et_status eti_xnn_try_fuse(eti_xnn_builder *b, const eti_xnn_node *node, size_t 
   *n_nodes = 0;
   for (size_t i = 0; i < sizeof fusions / sizeof fusions[0] && *n_nodes == 0; i++)
     ET_TRY(fusions[i](b, node, n_nodes));
+  ET_ASSERT(*n_nodes <= (size_t)(b->payload->nodes + b->payload->n_nodes - node));
   return ET_OK;
 }

@@ -72,6 +72,7 @@ static et_status define_value(eti_xnn_builder *b, uint32_t value, const definiti
 }
 
 et_status eti_xnn_value_id(eti_xnn_builder *b, uint32_t value, uint32_t *id) {
+  ET_ASSERT(value < b->payload->n_values);  // payload.c checked every id
   const eti_xnn_value *v = &b->payload->values[value];
   if (b->ids[value] == ETI_XNN_NONE) {
     definition at = {.shape = &b->shapes[value],
@@ -89,6 +90,7 @@ et_status eti_xnn_value_id(eti_xnn_builder *b, uint32_t value, uint32_t *id) {
 
 et_status eti_xnn_internal_value(eti_xnn_builder *b, uint32_t shape_of, uint32_t type_of,
                                  uint32_t *id) {
+  ET_ASSERT(shape_of < b->payload->n_values && type_of < b->payload->n_values);
   const definition at = {.shape = &b->shapes[shape_of], .external_id = XNN_INVALID_VALUE_ID};
   return define_value(b, type_of, &at, id);
 }
@@ -108,6 +110,7 @@ et_status eti_xnn_internal_f32(eti_xnn_builder *b, uint32_t shape_of, uint32_t *
 
 et_status eti_xnn_f32_id(eti_xnn_builder *b, const eti_xnn_node *node, uint32_t value,
                          uint32_t *id) {
+  ET_ASSERT(value < b->payload->n_values && node != NULL);
   const eti_xnn_value *v = &b->payload->values[value];
   if (v->datatype == ETI_XNN_fp32) return eti_xnn_value_id(b, value, id);
   if (b->f32_ids[value] == ETI_XNN_NONE) {
@@ -138,6 +141,7 @@ et_status eti_xnn_note_node(eti_xnn_builder *b, const eti_xnn_node *node, enum x
 
 et_status eti_xnn_convert(eti_xnn_builder *b, const eti_xnn_node *node, uint32_t from,
                           uint32_t to) {
+  ET_ASSERT(from != to && from != ETI_XNN_NONE && to != ETI_XNN_NONE);
   return eti_xnn_note_node(b, node,
                            xnn_define_unary(b->subgraph, xnn_unary_convert, NULL, from, to, 0));
 }

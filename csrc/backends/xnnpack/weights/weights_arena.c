@@ -7,6 +7,7 @@
 
 #include "backends/xnnpack/alloc_region.h"
 #include "runtime/bytes.h"
+#include "runtime/check.h"
 
 enum { ALIGN = 64, SMALL_BYTES = 64 * 1024, MIN_CHUNK_BYTES = 1024 * 1024 };
 
@@ -59,6 +60,7 @@ bool eti_xnn_weights_arena_alloc(eti_xnn_weights_arena *arena, size_t bytes,
       !add_chunk(arena, room))
     return false;
   eti_xnn_weights_chunk *const chunk = arena->last;
+  ET_ASSERT(chunk->used % ALIGN == 0 && room <= chunk->bytes - chunk->used);
   *out = (eti_xnn_weights_block){.data = (uint8_t *)chunk + chunk->used, .chunk = chunk};
   chunk->used += room;
   eti_xnn_pages_populate(chunk, chunk->bytes, chunk->used, &chunk->populated);

@@ -25,6 +25,7 @@ static eti_xnn_packed_weights **row_of(et_xnnpack_weights *store, uint64_t hash)
 }
 
 void eti_xnn_weights_store_add(et_xnnpack_weights *store, eti_xnn_packed_weights *packed) {
+  ET_ASSERT(packed->key != NULL && packed->key_bytes > 0);
   packed->hash = hash_of(packed->key, packed->key_bytes, packed->seed);
   eti_xnn_packed_weights **const row = row_of(store, packed->hash);
   packed->next = *row;
@@ -33,7 +34,10 @@ void eti_xnn_weights_store_add(et_xnnpack_weights *store, eti_xnn_packed_weights
 
 static void remove_packed(et_xnnpack_weights *store, const eti_xnn_packed_weights *packed) {
   eti_xnn_packed_weights **at = row_of(store, packed->hash);
-  while (*at != packed) at = &(*at)->next;
+  while (*at != packed) {
+    ET_ASSERT(*at != NULL);  // it is in the table
+    at = &(*at)->next;
+  }
   *at = packed->next;
 }
 
@@ -263,6 +267,7 @@ static bool is_finalized(void *context) {
 
 static void *offset_to_addr(void *context, size_t offset) {
   eti_xnn_weights_provider *const provider = context;
+  ET_ASSERT(offset < provider->n_used);  // XNNPACK got it from this provider
   eti_xnn_packed_weights *const packed = provider->used[offset];
   if (packed->is_mapped && !is_sound(provider->store, packed)) provider->is_damaged = true;
   return packed->data;
@@ -292,6 +297,7 @@ void eti_xnn_weights_provider_add_key(void *context, const void *kernel, const v
                                       const void *name, size_t key_bytes, const char *const *names,
                                       size_t n_names) {
   eti_xnn_weights_provider *const provider = context;
+  ET_ASSERT(key_bytes > 0 && n_names <= ETI_XNN_MAX_NAMES);
   if (provider->store == NULL) return;
   eti_xnn_weights_key *const known = find_key(provider, kernel, bias);
   if (known != NULL) {
@@ -363,6 +369,7 @@ static void release_used(eti_xnn_weights_provider *provider, eti_xnn_packed_weig
     return;
   }
   (void)pthread_mutex_lock(&provider->store->lock);
+  ET_ASSERT(packed->n_users > 0);
   if (packed->domain == provider->domain && packed->n_domain_users > 0) packed->n_domain_users--;
   if (packed->n_domain_users == 0) packed->domain = NULL;
   const bool is_last = --packed->n_users == 0 && !packed->is_mapped;

@@ -192,6 +192,14 @@ def constant_tensors(ep: ExportedProgram) -> dict[str, torch.Tensor]:
     return found
 
 
+def graphs_with_constants(
+    ep: ExportedProgram, constants: dict[str, torch.Tensor]
+) -> Iterator[tuple[fx.Graph, dict[str, torch.Tensor]]]:
+    """Each graph and its constants by name: those of the program, and none in a body."""
+    for module in all_graph_modules(ep.graph_module):
+        yield module.graph, constants if module is ep.graph_module else {}
+
+
 def foldable_constants(ep: ExportedProgram) -> dict[str, torch.Tensor]:
     """The constants that may be computed with now, because their values are final.
 

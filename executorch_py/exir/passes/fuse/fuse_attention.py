@@ -24,10 +24,10 @@ from executorch_py.exir.ir.attention_op import attention_op
 from executorch_py.exir.ir.constants import drop_unused_constants
 from executorch_py.exir.ir.fake_values import evaluate, fake_evaluation
 from executorch_py.exir.ir.graph import (
-    all_graph_modules,
     constant_tensors,
     erase_dead_nodes,
     foldable_constants,
+    graphs_with_constants,
 )
 from executorch_py.exir.ir.match import argument, is_call
 from executorch_py.exir.passes.base import Contract, Fact, Pass, facts
@@ -87,12 +87,11 @@ class FuseAttention(Pass):
     def run(self, program: ExportedProgram) -> bool:
         constants = constant_tensors(program)
         fused, erased = False, False
-        for module in all_graph_modules(program.graph_module):
-            known = constants if module is program.graph_module else {}
-            for node in list(module.graph.nodes):
+        for graph, known in graphs_with_constants(program, constants):
+            for node in list(graph.nodes):
                 match = _matched(node, known) if is_call(node, "aten::bmm") else None
                 fused |= match is not None and _replace(match, known)
-            erased |= erase_dead_nodes(module.graph)
+            erased |= erase_dead_nodes(graph)
         if fused:
             # Masks that the causal flag replaced.
             drop_unused_constants(program, set(foldable_constants(program)))

@@ -23,10 +23,10 @@ from executorch_py.exir.dialects.edge_ops import edge_op
 from executorch_py.exir.ir.evaluate import is_plain
 from executorch_py.exir.ir.fake_values import is_contiguous
 from executorch_py.exir.ir.graph import (
-    all_graph_modules,
     constant_tensors,
     erase_dead_nodes,
     flat_outputs,
+    graphs_with_constants,
 )
 from executorch_py.exir.ir.match import argument, is_call
 from executorch_py.exir.ir.op_traits import RESHAPES, op_key, op_overload
@@ -43,9 +43,8 @@ class FuseEpilogues(Pass):
     def run(self, program: ExportedProgram) -> bool:
         constants = {k: v for k, v in constant_tensors(program).items() if is_plain(v)}
         changed = False
-        for module in all_graph_modules(program.graph_module):
-            known = constants if module is program.graph_module else {}
-            changed |= _Fusion(module.graph, known).run()
+        for graph, known in graphs_with_constants(program, constants):
+            changed |= _Fusion(graph, known).run()
         return changed
 
 

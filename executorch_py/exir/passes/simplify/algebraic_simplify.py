@@ -19,10 +19,10 @@ from torch.export import ExportedProgram
 from executorch_py.exir.ir.evaluate import is_plain
 from executorch_py.exir.ir.fake_values import same_metadata
 from executorch_py.exir.ir.graph import (
-    all_graph_modules,
     constant_tensors,
     erase_dead_nodes,
     flat_outputs,
+    graphs_with_constants,
 )
 from executorch_py.exir.ir.match import argument, is_call
 from executorch_py.exir.ir.op_traits import op_key
@@ -44,9 +44,8 @@ class AlgebraicSimplify(Pass):
     def run(self, program: ExportedProgram) -> bool:
         constants = {k: v for k, v in constant_tensors(program).items() if is_plain(v)}
         changed = False
-        for module in all_graph_modules(program.graph_module):
-            known = constants if module is program.graph_module else {}
-            changed |= _rewrite(module.graph, known)
+        for graph, known in graphs_with_constants(program, constants):
+            changed |= _rewrite(graph, known)
         return changed
 
 

@@ -63,7 +63,12 @@ REFUSED: list[tuple[str, list[Any], tuple[int, ...], str]] = [
         (1, 5),
         "dimension 1: expected size 4 or less, as the tensor, got 5",
     ),
-    ("aten::gather.out", [x54, 2, pick((1, 4), 5), False], (1, 4), "dimension 2"),
+    (
+        "aten::gather.out",
+        [x54, 2, pick((1, 4), 5), False],
+        (1, 4),
+        "expected a dimension of a tensor of rank 2, got 2",
+    ),
     ("aten::gather.out", [x54, 0, pick((1, 4), 5).float(), False], (1, 4), "expected i32 or i64"),
     ("aten::scatter.src_out", [x54, 0, torch.tensor([[5]]), x54], (5, 4), "index 5"),
     ("aten::scatter.src_out", [x54, 0, pick((6, 4), 5), x54], (5, 4), "larger than src"),

@@ -8,6 +8,7 @@ operators exactly in dim-order mode, contiguous parameters, dtype combinations. 
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import operator
 import types
@@ -23,7 +24,7 @@ from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 
 from executorch_py.exir.dialects.dim_order import DimOrderOpsMap
-from executorch_py.exir.dialects.edge_ops import EdgeOpOverload
+from executorch_py.exir.dialects.edge_ops import EdgeOpOverload, edge_op
 from executorch_py.exir.dialects.sym_ops import KEPT_AS_TORCH_OPS
 from executorch_py.exir.ir.graph import source_line
 from executorch_py.exir.ir.graph_modules import graph_modules
@@ -61,9 +62,11 @@ class VerifierConfig(Protocol):
 @dataclass(frozen=True)
 class _Rules:
     enabled: bool
-    use_dim_order: bool
+    use_dim_order: bool | None  # None: layouts may be dim orders and memory formats
     exceptions: frozenset[Any]
     preserved: frozenset[Any]
+    # Whether torch operators are read as the edge operators that they stand for.
+    accepts_torch: bool = False
 
 
 def _rules(
@@ -115,10 +118,12 @@ def _check_core_aten(op: Any, rules: _Rules) -> None:
 def _check_edge_operator(op: Any, rules: _Rules) -> None:
     if op is operator.getitem or op in KEPT_AS_TORCH_OPS or op in rules.exceptions:
         return
+    if isinstance(op, OpOverload) and rules.accepts_torch:
+        op = edge_op(op)
     if isinstance(op, EdgeOpOverload):
-        if rules.use_dim_order and op in DimOrderOpsMap:
+        if rules.use_dim_order is True and op in DimOrderOpsMap:
             raise SpecViolationError(f"{op.__name__} should not be used in dim_order mode")
-        if not rules.use_dim_order and op.namespace == "dim_order_ops":
+        if rules.use_dim_order is False and op.namespace == "dim_order_ops":
             raise SpecViolationError(f"{op.__name__} should not be used in non-dim_order mode")
         _check_core_aten(op._op, rules)
     elif isinstance(op, OpOverload):
@@ -162,9 +167,12 @@ def _tensor_arguments(op: EdgeOpOverload) -> tuple[tuple[int, str, bool], ...]:
     )
 
 
-def tensor_dtypes(node: Node) -> dict[str, torch.dtype | None]:
-    """Dtypes of the tensor arguments and returns of a call of an edge operator, by schema name."""
-    op: Any = node.target
+def tensor_dtypes(node: Node, op: Any = None) -> dict[str, torch.dtype | None]:
+    """Dtypes of the tensor arguments and returns of a call, by schema name.
+
+    op: the edge operator that the call stands for, by default its target.
+    """
+    op = node.target if op is None else op
     found = {n: _dtype_of(_argument(node, i, n, k)) for i, n, k in _tensor_arguments(op)}
     value = node.meta.get("val")
     results = value if isinstance(value, (list, tuple)) else [value]
@@ -177,13 +185,16 @@ def tensor_dtypes(node: Node) -> dict[str, torch.dtype | None]:
     return found
 
 
-def _dtype_violations(gm: GraphModule) -> Iterator[str]:
+def _dtype_violations(gm: GraphModule, rules: _Rules) -> Iterator[str]:
     for module in graph_modules(gm):
         for node in module.graph.nodes:
-            if node.op != "call_function" or not isinstance(node.target, EdgeOpOverload):
+            op: Any = node.target if node.op == "call_function" else None
+            if rules.accepts_torch and isinstance(op, OpOverload) and op not in KEPT_AS_TORCH_OPS:
+                op = edge_op(op)
+            if not isinstance(op, EdgeOpOverload):
                 continue
-            dtypes = tensor_dtypes(node)
-            if not node.target._schema.dtype_constraint.validate(dtypes):
+            dtypes = tensor_dtypes(node, op)
+            if not op._schema.dtype_constraint.validate(dtypes):
                 shown = ", ".join(f"{name}: {dtype}" for name, dtype in dtypes.items())
                 yield f"{_where(node)} with {shown}"
 
@@ -262,7 +273,7 @@ class _EdgeVerifier(_DialectVerifier):
 
     @property
     def use_dim_order(self) -> bool:
-        return self.rules.use_dim_order
+        return bool(self.rules.use_dim_order)
 
     def allowed_op_types(self) -> tuple[type[Any], ...]:
         return (*super().allowed_op_types(), EdgeOpOverload, types.FunctionType)
@@ -280,7 +291,7 @@ class _EdgeVerifier(_DialectVerifier):
         if not self.enable:
             return
         _check_contiguous(gm)
-        violations = list(_dtype_violations(gm))
+        violations = list(_dtype_violations(gm, self.rules))
         if violations:
             raise SpecViolationError(
                 "These operators are taking Tensor inputs with mismatched dtypes:\n"
@@ -342,6 +353,19 @@ def EXIREdgeDialectVerifier(
     rules = _rules(edge_compile_config, core_aten_ops_exception_list, preserve_ops)
     made = _class_with(_EdgeVerifier, "EXIREdgeDialectVerifier", rules)
     return made if class_only else made()
+
+
+def accepting_torch(verifier: type[Verifier], any_layout: bool = False) -> Any:
+    """A verifier with the rules of an edge program, for a graph into which passes inserted torch
+    operators, with `any_layout` those with memory formats, too.
+
+    None if the program's verifier is no edge verifier or checks nothing.
+    """
+    if not issubclass(verifier, _EdgeVerifier) or not verifier.rules.enabled:
+        return None
+    made, rules = verifier(), dataclasses.replace(verifier.rules, accepts_torch=True)
+    made.rules = dataclasses.replace(rules, use_dim_order=None) if any_layout else rules
+    return made
 
 
 def get_aten_verifier(config: VerifierConfig) -> Any:

@@ -9,7 +9,7 @@ to_edge/steps.py and pipeline.py; this module knows no particular pass.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, TypeAlias
@@ -35,6 +35,7 @@ class Fact(Enum):
     DIM_ORDER = "layouts are dim orders, not memory formats"
     FUNCTIONAL = "no operator writes to its operands"
     PLAIN_MUTATIONS = "operators that write to operands are called without a wrapper"
+    NO_METADATA_ASSERTIONS = "no dtypes or layouts are asserted"
     NO_ASSERTIONS = "nothing is asserted"
     SPECS = "every result has the TensorSpec of its value"
     RUNTIME_ARITHMETIC = "arithmetic on sizes calls operators of the runtime"
@@ -51,6 +52,14 @@ def facts(*named: Fact) -> Facts:
 
 
 @dataclass(frozen=True)
+class Dialect:
+    """The verifier of a dialect, and the facts with which its rules hold."""
+
+    verifier: Any
+    facts: Facts
+
+
+@dataclass(frozen=True)
 class Contract:
     """Facts that a pass relies on, brings about and ends."""
 
@@ -61,6 +70,16 @@ class Contract:
     def after(self, before: Facts) -> Facts:
         """The facts that hold after the pass, given those that held before."""
         return (before - self.ends) | self.ensures
+
+
+def contract_of(passes: Iterable[Pass]) -> Contract:
+    """The contract of passes that run one after the other."""
+    requires, ensures, ends = facts(), facts(), facts()
+    for one in passes:
+        requires |= one.contract.requires - ensures
+        ensures = one.contract.after(ensures)
+        ends = (ends | one.contract.ends) - one.contract.ensures
+    return Contract(requires, ensures, ends)
 
 
 class Pass(ABC):
@@ -121,12 +140,16 @@ class FxPass(Pass):
 
 
 class IfChanged(Pass):
-    """A pass, or several, and further passes that run if one of these changed the program."""
+    """A pass, or several, and further passes that run if one of these changed the program.
+
+    The contract holds either way: it requires what any of them does, and ensures what the first
+    passes ensure alone and all of them together. Checks run the passes inside one by one.
+    """
 
     def __init__(self, *first: Pass, then: tuple[Pass, ...] = ()) -> None:
         self.first, self.then = first, then
-        requires = frozenset[Fact]().union(*(p.contract.requires for p in first))
-        self.contract = Contract(requires)
+        alone, whole = contract_of(first), contract_of((*first, *then))
+        self.contract = Contract(whole.requires, alone.ensures & whole.ensures, whole.ends)
 
     def run(self, program: ExportedProgram) -> bool:
         changed = any([one.run(program) for one in self.first])

@@ -1,8 +1,10 @@
-"""Checks of a pipeline: after every pass, the truth of `modified` and all facts that should hold.
+"""Checks of a pipeline: after every pass, the truth of `modified`, the facts that should hold and
+the rules of the dialect.
 
 A snapshot of the program is one line of text for each node, constant and entry of the signature.
-`run` must return True exactly if these lines changed. Facts are tests of every node. Checks may
-take as long as the passes; runner.py runs them if they are enabled.
+`run` must return True exactly if these lines changed. Facts are tests of every node. A dialect's
+verifier runs as long as the facts of the dialect hold. Checks may take as long as the passes;
+runner.py runs them if they are enabled.
 """
 
 from __future__ import annotations
@@ -12,12 +14,14 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch._export.verifier import SpecViolationError
 from torch.export import ExportedProgram
 from torch.fx import GraphModule
 
 from executorch_py.exir.dialects.dim_order import DimOrderOpsMap
 from executorch_py.exir.dialects.edge_ops import EdgeOpOverload
 from executorch_py.exir.dialects.sym_ops import KEPT_AS_TORCH_OPS
+from executorch_py.exir.dialects.verifier import accepting_torch
 from executorch_py.exir.error import InternalError
 from executorch_py.exir.ir.graph import flat_outputs, lookup_tensor, placeholders
 from executorch_py.exir.ir.graph_modules import graph_modules
@@ -32,7 +36,7 @@ from executorch_py.exir.ir.op_traits import (
     out_arguments,
 )
 from executorch_py.exir.ir.tensor_spec import TensorSpec
-from executorch_py.exir.passes.base import Fact, Facts, Pass
+from executorch_py.exir.passes.base import Dialect, Fact, Facts, IfChanged, Pass, facts
 from executorch_py.exir.passes.inplace.restore_mutations import WRAPPERS
 from executorch_py.exir.passes.lower.replace_edge_with_backend import is_python_arithmetic
 from executorch_py.exir.passes.to_edge.replace_views import is_view
@@ -41,23 +45,90 @@ from executorch_py.exir.passes.to_edge.replace_views import is_view
 _META = ("constant_tag", "et_init_buffer", "debug_handle", "delegation_tag")
 
 
-def run_checked(passes: Sequence[Pass], program: ExportedProgram, given: Facts) -> None:
+def run_checked(
+    passes: Sequence[Pass],
+    program: ExportedProgram,
+    given: Facts,
+    dialects: Sequence[Dialect] | None = None,
+) -> None:
     """Run the passes on a program of which the facts `given` hold, checking each."""
-    holds = given
-    check_program(program, holds, "the program given to the pipeline")
-    before = snapshot(program)
+    if dialects is None:
+        dialects, layouts = _own_dialects(program)
+        given |= layouts
+    run = _CheckedRun(program, given, dialects)
     for one in passes:
+        run.step(one)
+
+
+class _CheckedRun:
+    """A program on its way through a pipeline, the facts that hold of it, and its last snapshot."""
+
+    def __init__(self, program: ExportedProgram, given: Facts, dialects: Sequence[Dialect]) -> None:
+        self.program, self.holds, self.dialects = program, given, dialects
+        self._check("the program given to the pipeline")
+        self.before = snapshot(program)
+
+    def step(self, one: Pass) -> bool:
+        """Run and check one pass; passes within it are checked one by one."""
+        if isinstance(one, IfChanged):
+            return self._step_if_changed(one)
         name = f"pass {type(one).__name__}"
-        missing = one.contract.requires - holds
+        missing = one.contract.requires - self.holds
         if missing:
             listed = ", ".join(sorted(fact.name for fact in missing))
             raise InternalError(f"{name} requires {listed}: no pass before it ensures that")
-        modified = one.run(program)
-        holds = one.contract.after(holds)
-        check_program(program, holds, name)
-        after = snapshot(program)
-        check_truth(name, modified, before, after)
-        before = after
+        modified = one.run(self.program)
+        self.holds = one.contract.after(self.holds)
+        self._check(name)
+        after = snapshot(self.program)
+        check_truth(name, modified, self.before, after)
+        self.before = after
+        return modified
+
+    def _step_if_changed(self, both: IfChanged) -> bool:
+        """Run the passes inside; beyond them only those facts hold that hold either way."""
+        held = self.holds
+        changed = any([self.step(one) for one in both.first])
+        if changed:
+            for one in both.then:
+                self.step(one)
+        self.holds = both.contract.after(held)
+        return changed
+
+    def _check(self, after: str) -> None:
+        check_program(self.program, self.holds, after)
+        for dialect in self.dialects:
+            if dialect.facts <= self.holds:
+                check_dialect(self.program, dialect, after)
+                return
+
+
+def check_dialect(program: ExportedProgram, dialect: Dialect, after: str) -> None:
+    """Refuse a program that breaks a rule of the dialect that it is in."""
+    try:
+        dialect.verifier(program.graph_module)
+    except SpecViolationError as error:
+        name = dialect.verifier.dialect
+        raise InternalError(
+            f"after {after} a rule of the dialect {name} is broken: {error}"
+        ) from error
+
+
+def _own_dialects(program: ExportedProgram) -> tuple[list[Dialect], Facts]:
+    """The edge dialect with the program's own settings, if the program is in it, and its layouts.
+
+    Backends leave operators of their own around delegates, and passes of the user may leave any.
+    Passes of to_executorch insert torch operators; all other rules hold of these, too. They end
+    with FUNCTIONAL: operators that write to their operands are outside the core set. The rule of
+    layouts ends with DIM_ORDER, before the others.
+    """
+    verifier = accepting_torch(program.verifier)
+    if verifier is None or not verifier.is_valid(program.graph_module):
+        return [], facts()
+    layouts = facts(Fact.DIM_ORDER) if verifier.use_dim_order else facts()
+    rest = accepting_torch(program.verifier, any_layout=True)
+    functional = facts(Fact.FUNCTIONAL)
+    return [Dialect(verifier, functional | layouts), Dialect(rest, functional)], layouts
 
 
 def check_truth(name: str, modified: bool, before: list[str], after: list[str]) -> None:
@@ -254,6 +325,9 @@ _TESTS: dict[Fact, Callable[[fx.Node], bool]] = {
     Fact.DIM_ORDER: _calls_operator(lambda node, op: node.target not in DimOrderOpsMap),
     Fact.FUNCTIONAL: _calls_operator(lambda node, op: not mutated_positions(op)),
     Fact.PLAIN_MUTATIONS: lambda node: higher_order_name(node.target) not in WRAPPERS,
+    Fact.NO_METADATA_ASSERTIONS: _calls_operator(
+        lambda node, op: op_key(op) != "aten::_assert_tensor_metadata"
+    ),
     Fact.NO_ASSERTIONS: _calls_operator(lambda node, op: op_key(op) not in ASSERTIONS),
     Fact.SPECS: _has_spec,
     Fact.RUNTIME_ARITHMETIC: lambda node: (

@@ -2,7 +2,8 @@
 
 Checks (checks.py) are enabled by `checked_pipeline()`, for the code inside, or by the environment
 variable EXECUTORCH_PY_CHECK_PASSES=1, for the process. The error then names the pass that broke its
-contract. The choice is made once per program; without checks the passes run and nothing else.
+contract or the rules of its dialect. The choice is made once per program; without checks the passes
+run and nothing else.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any
 
 from torch.export import ExportedProgram
 
-from executorch_py.exir.passes.base import Facts, Pass
+from executorch_py.exir.passes.base import Dialect, Facts, Pass
 
 # EdgeCompileConfig or ExecutorchBackendConfig, which are floors above.
 Settings = Any
@@ -43,16 +44,24 @@ def wanted_passes(steps: Iterable[Step], settings: Settings) -> list[Pass]:
 
 
 def run_pipeline(
-    steps: Iterable[Step], program: ExportedProgram, settings: Settings, given: Facts
+    steps: Iterable[Step],
+    program: ExportedProgram,
+    settings: Settings,
+    given: Facts,
+    dialects: Sequence[Dialect] | None = None,
 ) -> None:
-    """Run the steps that the settings enable on a program of which the facts `given` hold."""
+    """Run the steps that the settings enable on a program of which the facts `given` hold.
+
+    The rules of the first dialect whose facts hold are checked; by default the dialect is that of
+    the program's own verifier, if the program is in it.
+    """
     passes = wanted_passes(steps, settings)
     if not is_checked():
         run_unchecked(passes, program)
         return
     from executorch_py.exir.passes.checks import run_checked
 
-    run_checked(passes, program, given)
+    run_checked(passes, program, given, dialects)
 
 
 def run_unchecked(passes: Sequence[Pass], program: ExportedProgram) -> None:

@@ -8,6 +8,7 @@ lower.py partitions programs.
 from __future__ import annotations
 
 import copy
+import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -26,6 +27,7 @@ from executorch_py.exir.ir.signature import (
     updated_signature,
     with_written_parameters_as_buffers,
 )
+from executorch_py.exir.passes.base import Dialect, Fact, facts
 from executorch_py.exir.passes.runner import run_pipeline
 from executorch_py.exir.passes.to_edge.remove_tensor_metadata_asserts import (
     RemoveNonCoreAtenOpGraphAssertsPass,
@@ -59,18 +61,34 @@ def generate_edge_program(
 ) -> ExportedProgram:
     """Convert a decomposed program, whose graph is consumed, to the edge dialect."""
     program = _own_tables(program)
-    run_pipeline(TO_EDGE, program, config, DECOMPOSED)
+    kept = list(core_aten_ops_exception_list or ()), list(preserve_ops or ())
+    verifier = EXIREdgeDialectVerifier(config, True, *kept)
+    run_pipeline(TO_EDGE, program, config, DECOMPOSED, _dialects(config, verifier(), *kept))
     gm = program.graph_module
     for module in graph_modules(gm):
         module.recompile()
-    verifier = EXIREdgeDialectVerifier(
-        config,
-        class_only=True,
-        core_aten_ops_exception_list=list(core_aten_ops_exception_list or ()),
-        preserve_ops=list(preserve_ops or ()),
-    )
     verifier()(gm)
     return program_with_graph(program, gm, [verifier])
+
+
+def _dialects(
+    config: EdgeCompileConfig, edge: Any, exceptions: list[Any], preserved: list[Any]
+) -> list[Dialect]:
+    """The dialects that a program passes through, the last one first."""
+    if not config._check_ir_validity:
+        return []
+    layouts = facts() if config._skip_dim_order else facts(Fact.DIM_ORDER)
+    before_layouts = dataclasses.replace(config, _skip_dim_order=True)
+    return [
+        Dialect(edge, facts(Fact.EDGE) | layouts),
+        Dialect(
+            EXIREdgeDialectVerifier(before_layouts, False, exceptions, preserved), facts(Fact.EDGE)
+        ),
+        Dialect(
+            EXIRATenDialectVerifier(config, False, exceptions, preserved),
+            facts(Fact.ATEN, Fact.NO_METADATA_ASSERTIONS),
+        ),
+    ]
 
 
 def as_methods(programs: Programs) -> dict[str, ExportedProgram]:

@@ -8,6 +8,7 @@ from torch._export.verifier import SpecViolationError
 
 from executorch_py.exir import EdgeCompileConfig, to_edge
 from executorch_py.exir.dialects._ops import ops as exir_ops
+from executorch_py.exir.dialects.verifier import accepting_torch
 from executorch_py.exir.verification.verifier import (
     EXIRATenDialectVerifier,
     EXIREdgeDialectVerifier,
@@ -91,3 +92,24 @@ def test_the_callers_lists_are_not_extended() -> None:
     config = EdgeCompileConfig(_core_aten_ops_exception_list=[torch.ops.aten.t.default])
     EXIREdgeDialectVerifier(config, core_aten_ops_exception_list=exceptions)
     assert exceptions == []
+
+
+def test_torch_operators_among_edge_operators_keep_all_other_rules() -> None:
+    verifier = accepting_torch(EXIREdgeDialectVerifier(class_only=True))
+    gm = edge_graph()
+    node = the_add(gm)
+    node.target = torch.ops.aten.add.Tensor
+    assert verifier.is_valid(gm)
+    node.meta["val"] = node.meta["val"].to(torch.int64)
+    with pytest.raises(SpecViolationError, match="mismatched dtypes"):
+        verifier(gm)
+    node.target = torch.ops.aten.logaddexp.default
+    with pytest.raises(SpecViolationError, match="not in Core ATen"):
+        verifier(gm)
+    assert EXIREdgeDialectVerifier(class_only=True).rules.accepts_torch is False
+
+
+def test_only_a_verifier_that_checks_the_edge_dialect_is_taken() -> None:
+    unchecked = EdgeCompileConfig(_check_ir_validity=False)
+    assert accepting_torch(EXIREdgeDialectVerifier(unchecked, class_only=True)) is None
+    assert accepting_torch(EXIRATenDialectVerifier(class_only=True)) is None

@@ -13,7 +13,7 @@ from torch.export import ExportedProgram
 from executorch_py.exir import to_edge
 from executorch_py.exir.error import InternalError
 from executorch_py.exir.passes import checked_pipeline, checks
-from executorch_py.exir.passes.base import Contract, Fact, Facts, Pass, facts
+from executorch_py.exir.passes.base import Contract, Fact, Facts, IfChanged, Pass, facts
 from executorch_py.exir.passes.runner import Step, is_checked, run_pipeline
 
 
@@ -240,3 +240,76 @@ def test_checks_are_made_only_if_they_are_enabled(monkeypatch: pytest.MonkeyPatc
             run_pipeline([liar], edge_program(), None, frozenset())
         monkeypatch.setenv("EXECUTORCH_PY_CHECK_PASSES", "0")
         assert not is_checked()
+
+
+def nothing(program: ExportedProgram) -> None:
+    """No change."""
+
+
+def test_passes_within_a_step_are_checked_one_by_one() -> None:
+    changes = Scripted(retarget, True)
+    with pytest.raises(InternalError, match="pass Scripted returned True, but left"):
+        run(IfChanged(changes, then=(Scripted(nothing, True),)))
+    with pytest.raises(InternalError, match="pass Scripted returned False, but changed"):
+        run(IfChanged(changes, then=(Scripted(new_argument, False),)))
+    run(IfChanged(changes, then=(Scripted(new_argument, True),)))
+    run(IfChanged(Scripted(nothing, False), then=(Scripted(new_argument, False),)))
+
+
+def test_facts_of_passes_within_a_step_count() -> None:
+    changes, writes = Scripted(retarget, True), Scripted(write, True)
+    with pytest.raises(InternalError, match="after pass Scripted: FUNCTIONAL "):
+        run(IfChanged(changes, then=(writes,)), facts(Fact.FUNCTIONAL))
+    writes.contract = Contract(ends=facts(Fact.FUNCTIONAL))
+    run(IfChanged(changes, then=(writes,)), facts(Fact.FUNCTIONAL))
+
+
+def test_the_contract_of_a_step_holds_whether_the_program_changed_or_not() -> None:
+    first, second = Scripted(nothing, False), Scripted(nothing, False)
+    first.contract = Contract(
+        requires=facts(Fact.FUNCTIONAL), ensures=facts(Fact.NO_VIEWS, Fact.ATEN)
+    )
+    second.contract = Contract(
+        requires=facts(Fact.NO_VIEWS, Fact.SPECS),
+        ensures=facts(Fact.EDGE, Fact.NO_VIEWS),
+        ends=facts(Fact.ATEN, Fact.DIM_ORDER),
+    )
+    assert IfChanged(first, then=(second,)).contract == Contract(
+        requires=facts(Fact.FUNCTIONAL, Fact.SPECS),
+        ensures=facts(Fact.NO_VIEWS),
+        ends=facts(Fact.ATEN, Fact.DIM_ORDER),
+    )
+
+
+def outside_the_core_set(program: ExportedProgram) -> None:
+    call(program, "relu").target = torch.ops.aten.selu.default
+
+
+def wrong_dtype(program: ExportedProgram) -> None:
+    node = call(program, "relu")
+    node.meta["val"] = node.meta["val"].to(torch.int64)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (outside_the_core_set, "selu.default is not in Core ATen"),
+        (wrong_dtype, "mismatched dtypes"),
+    ],
+)
+def test_a_pass_that_breaks_a_rule_of_the_dialect_is_named(
+    change: Callable[[Any], None], message: str
+) -> None:
+    broken = rf"after pass Scripted a rule of the dialect EDGE is broken(.|\n)*{message}"
+    with pytest.raises(InternalError, match=broken):
+        run(Scripted(change, True), facts(Fact.FUNCTIONAL))
+    program = edge_program()
+    change(program)
+    with checked_pipeline():  # a program that comes so, as from a backend, is let through
+        run_pipeline([Step(lambda c: Scripted(retarget, True))], program, None, facts())
+
+
+def test_the_rules_of_the_dialect_end_with_its_facts() -> None:
+    one = Scripted(outside_the_core_set, True)
+    one.contract = Contract(ends=facts(Fact.FUNCTIONAL))
+    run(one, facts(Fact.FUNCTIONAL))

@@ -29,7 +29,8 @@ from executorch_py.exir.passes.base import Contract, Fact, Pass, facts, inherit_
 class DecomposeAffine(Pass):
     """Compute torchao's quantization without kernels by core operators."""
 
-    contract = Contract(requires=facts(Fact.FUNCTIONAL))
+    # Casts stay `_to_copy`, which has a kernel; the edge dialect would cast in dim orders.
+    contract = Contract(requires=facts(Fact.FUNCTIONAL), ends=facts(Fact.DIM_ORDER))
 
     def run(self, program: ExportedProgram) -> bool:
         changed = False

@@ -8,13 +8,13 @@ from __future__ import annotations
 import torch
 from torch.fx import GraphModule
 
-from executorch_py.exir.passes.base import Contract, GraphPass
+from executorch_py.exir.passes.base import Contract, Fact, GraphPass, facts
 
 
 class RemoveNonCoreAtenOpGraphAssertsPass(GraphPass):
     """Erase `_assert_tensor_metadata`."""
 
-    contract = Contract()
+    contract = Contract(ensures=facts(Fact.NO_METADATA_ASSERTIONS))
 
     def rewrite(self, gm: GraphModule) -> bool:
         asserts = gm.graph.find_nodes(

@@ -179,7 +179,10 @@ PYTHON_ARROWS: dict[str, set[str]] = {
     "executorch_py.backends.reference": _exir("backend", "emit", "ir", "schema", "serialize"),
     f"{_XNNPACK}.payload": _exir("error", "ir", "serialize"),
     f"{_XNNPACK}.ops": _exir("ir") | _xnnpack("payload"),
-    f"{_XNNPACK}.passes": _passes("base", "fuse", "simplify") | _xnnpack("payload"),
+    # A partition has the exporter's passes, run and checked as the exporter does.
+    f"{_XNNPACK}.passes": _exir("error")
+    | _passes("base", "checks", "fuse", "runner", "simplify")
+    | _xnnpack("payload"),
     f"{_XNNPACK}.support": _exir("ir") | _xnnpack("ops"),
     f"{_XNNPACK}.preprocess": _exir("backend", "schema") | _xnnpack("ops", "passes", "payload"),
     f"{_XNNPACK}.partition": _exir("backend", "decompose", "dialects", "ir")

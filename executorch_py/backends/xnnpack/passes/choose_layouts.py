@@ -28,7 +28,7 @@ _OVERHEAD = 2048
 
 
 def choose_layouts(graph: Graph) -> bool:
-    """Set the layout of every value and insert transpositions; True if there are any."""
+    """Set the layout of every value and insert transpositions; True if anything changed."""
     changed = _order_externals(graph)
     if not any(node.needs is Needs.IMAGE for node in graph.nodes) and not any(
         _is_channels_last(value) for value in (*graph.inputs, *graph.outputs)
@@ -37,11 +37,18 @@ def choose_layouts(graph: Graph) -> bool:
     images = _LayoutCut(graph).images()
     layouts = {node: Layout.IMAGE if node in images else Layout.NATURAL for node in graph.nodes}
     for value in graph.inputs:
-        value.layout = _external_layout(value)
+        changed |= _set_layout(value, _external_layout(value))
     for node in graph.nodes:
         for value in node.outputs:
-            value.layout = layouts[node] if value.has_layout else Layout.NATURAL
+            changed |= _set_layout(value, layouts[node] if value.has_layout else Layout.NATURAL)
     return _insert_transposes(graph, layouts) or changed
+
+
+def _set_layout(value: Value, layout: Layout) -> bool:
+    """True if the value had the other layout."""
+    changed = value.layout is not layout
+    value.layout = layout
+    return changed
 
 
 def _is_channels_last(value: Value) -> bool:

@@ -177,13 +177,15 @@ def _fold_dynamic(node: Node) -> bool:
     return True
 
 
-def _scale_rows(weight: Value) -> None:
-    """Replace a scale for the whole weight by equal scales for each row."""
-    if isinstance(weight.quantization, PerTensor):
-        rows = weight.shape[0]
-        assert isinstance(rows, int)
-        scales = torch.full((rows,), weight.quantization.scale)
-        weight.datatype, weight.quantization = Datatype.QCINT8, PerChannel(scales, 0)
+def _scale_rows(weight: Value) -> bool:
+    """Replace a scale for the whole weight by equal scales for each row; True if it had one."""
+    if not isinstance(weight.quantization, PerTensor):
+        return False
+    rows = weight.shape[0]
+    assert isinstance(rows, int)
+    scales = torch.full((rows,), weight.quantization.scale)
+    weight.datatype, weight.quantization = Datatype.QCINT8, PerChannel(scales, 0)
+    return True
 
 
 # ---- weights alone
@@ -195,15 +197,15 @@ def _fold_weights(graph: Graph, node: Node) -> bool:
     weight, bias = node.inputs[1], node.inputs[2]
     if weight is None or weight.datatype not in _QUANTIZED_WEIGHTS:
         return False
-    _scale_rows(weight)
+    changed = _scale_rows(weight)
     how = weight.quantization
     if isinstance(how, PerGroup) and how.group_size == weight.shape[1]:
         weight.datatype = Datatype.QCINT4
         weight.quantization = how = PerChannel(how.scales.reshape(-1), 0)
-    if not isinstance(how, PerChannel) or how.axis != 0:
-        return False
-    if bias is not None:
-        _add_behind(graph, node, bias)
+        changed = True
+    if bias is None or not isinstance(how, PerChannel) or how.axis != 0:
+        return changed
+    _add_behind(graph, node, bias)
     return True
 
 

@@ -1,7 +1,8 @@
 """The passes of the XNNPACK delegate in order, as data.
 
 The first list runs over the partition in the edge dialect and consists of the exporter's passes.
-The second runs over the graph of XNNPACK nodes.
+The second runs over the graph of XNNPACK nodes. Both are checked pass by pass where the exporter's
+pipelines are (exir/passes/runner.py); checks.py has the checks of the second.
 """
 
 from __future__ import annotations
@@ -23,15 +24,21 @@ from executorch_py.backends.xnnpack.passes.sink_dequantize import sink_dequantiz
 from executorch_py.backends.xnnpack.passes.swap_moves import swap_moves
 from executorch_py.backends.xnnpack.passes.transpose_to_reshape import transpose_to_reshape
 from executorch_py.backends.xnnpack.payload.graph import Graph
-from executorch_py.exir.passes.base import Pass
+from executorch_py.exir.passes.base import Fact, facts
 from executorch_py.exir.passes.fuse.fuse_batch_norm import FuseBatchNorm
+from executorch_py.exir.passes.runner import Step, is_checked, run_pipeline
 from executorch_py.exir.passes.simplify.fold_constants import FoldConstants
 
-PROGRAM_PASSES: tuple[Pass, ...] = (
-    FoldConstants(),
-    FuseBatchNorm(),
+# Facts of a partition: writes to buffers are refused before.
+GIVEN = facts(Fact.FUNCTIONAL)
+
+PROGRAM_PASSES: tuple[Step, ...] = (
+    Step(FoldConstants),
+    Step(FuseBatchNorm),
 )
 
+# Rewrites of a well-formed graph that leave it well-formed. Each returns True exactly if it changed
+# the graph, also where only a layout or an attribute did.
 GRAPH_PASSES: tuple[Callable[[Graph], bool], ...] = (
     share_equal_nodes,
     # Moves are made on integers first, so that conversions are next to the nodes they fold into.
@@ -60,12 +67,16 @@ GRAPH_PASSES: tuple[Callable[[Graph], bool], ...] = (
 
 def run_program_passes(program: ExportedProgram) -> None:
     """Rewrite the partition, whose graph is the backend's own copy."""
-    for one in PROGRAM_PASSES:
-        one.run(program)
+    run_pipeline(PROGRAM_PASSES, program, None, GIVEN)
 
 
 def run_graph_passes(graph: Graph) -> None:
-    """Rewrite the graph; dead nodes are removed after each pass."""
+    """Rewrite the graph; dead nodes are removed after each pass that changed it."""
+    if is_checked():
+        from executorch_py.backends.xnnpack.passes.checks import run_checked
+
+        run_checked(GRAPH_PASSES, graph)
+        return
     for rewrite in GRAPH_PASSES:
         if rewrite(graph):
             graph.drop_dead()

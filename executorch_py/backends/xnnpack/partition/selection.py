@@ -68,7 +68,7 @@ class Request:
         if self.precisions.isdisjoint(enabled):
             kinds = " or ".join(_KINDS[p] for p in ConfigPrecisionType if p in self.precisions)
             return f"it is never {kinds}; the partitioner's options exclude the rest"
-        if config is not None and not config.takes(facts.node, program):
+        if config is not None and not config.takes(facts, program):
             return f"{type(config).__name__} refuses it"
         return None
 

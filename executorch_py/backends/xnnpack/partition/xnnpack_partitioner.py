@@ -128,15 +128,18 @@ class XnnpackPartitioner(Partitioner):
     def ops_to_not_decompose(
         self, ep: ExportedProgram
     ) -> tuple[list[torch._ops.OpOverload], Callable[[fx.Node], bool] | None]:
-        """The operators to keep whole, and a filter for their calls that XNNPACK computes."""
-        constants = constant_tensors(ep)
+        """The operators to keep whole, and a filter for their calls that XNNPACK computes.
+
+        The filter is for the program as it is now: it makes the facts of each node once.
+        """
+        known = GraphFacts(constant_tensors(ep), self._request.options)
 
         def accepts(node: fx.Node) -> bool:
             if node.op != "call_function":
                 return False
             if op_key(node.target).startswith("torchao::"):
                 return True
-            facts = GraphFacts(constants, self._request.options)[node]
+            facts = known[node]
             if reason(facts, self._request.forms) is not None:
                 return False
             return self._request.refusal(facts, ep) is None

@@ -18,11 +18,13 @@ from torch import Tensor, nn
 from torch.export import export
 from torch.utils import _pytree as pytree
 
+from executorch_py.backends.xnnpack.partition import xnnpack_partitioner
 from executorch_py.backends.xnnpack.partition.config import (
     AddConfig,
     ConfigPrecisionType,
     LinearConfig,
     ReLUConfig,
+    xnnpack_config,
 )
 from executorch_py.backends.xnnpack.partition.xnnpack_partitioner import (
     XnnpackDynamicallyQuantizedPartitioner,
@@ -310,6 +312,30 @@ def test_options_mean_what_they_mean_upstream(
         names["aten::linear"], names["aten::relu"], len(found.delegates), inputs
     )
     torch.testing.assert_close(edge.to_executorch().run(x), module(x), rtol=0, atol=0.02)
+
+
+def test_configs_ask_the_facts_that_the_partitioner_makes_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    records: list[support.GraphFacts] = []
+
+    def made(*args: Any) -> support.GraphFacts:
+        records.append(support.GraphFacts(*args))
+        return records[-1]
+
+    for module in (xnnpack_config, xnnpack_partitioner):
+        monkeypatch.setattr(module, "GraphFacts", made)
+    counts = []
+    for layers in (1, 8):
+        records.clear()
+        model = nn.Sequential(*(nn.Linear(16, 16) for _ in range(layers)))
+        program = export(model, (torch.rand(3, 16),))
+        edge = to_edge_transform_and_lower(
+            program, partitioner=[XnnpackPartitioner(configs=[OnlyWide])]
+        )
+        assert delegated(edge.delegation_summary()) == {"aten::linear": layers}
+        counts.append(len(records))
+    assert counts[0] == counts[1] > 0
 
 
 def test_every_operator_can_have_a_delegate_of_its_own() -> None:

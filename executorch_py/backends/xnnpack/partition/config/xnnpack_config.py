@@ -6,7 +6,7 @@ capability table (support/capability.py). Scripts derive from configs to delegat
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -14,7 +14,11 @@ from torch import fx
 from torch.export import ExportedProgram
 
 from executorch_py.backends.xnnpack.support.capability import GraphFacts, reason
-from executorch_py.backends.xnnpack.support.node_facts import ConfigPrecisionType, Options
+from executorch_py.backends.xnnpack.support.node_facts import (
+    ConfigPrecisionType,
+    NodeFacts,
+    Options,
+)
 from executorch_py.exir.backend.canonical_partitioners.config_partitioner import (
     PartitionerConfig,
     format_target_name,
@@ -32,6 +36,8 @@ class XNNPartitionerConfig(PartitionerConfig):
     precisions: tuple[ConfigPrecisionType, ...] = (ConfigPrecisionType.FP32,)
     whole: str = ""
     """The namespace of the operator, `aten`, if it must not be decomposed before partitioning."""
+    _known: Mapping[fx.Node, NodeFacts] | None = None
+    """The facts of the graph that a partitioner is asking about, which it makes once."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__()
@@ -67,8 +73,14 @@ class XNNPartitionerConfig(PartitionerConfig):
 
     def check_common_constraints(self, node: fx.Node, ep: ExportedProgram) -> bool:
         """Whether XNNPACK computes the node and a kind of arithmetic is enabled."""
-        facts = GraphFacts(constant_tensors(ep), Options(bf16=self.enable_bf16))[node]
-        return bool(self.enabled_precision_types) and reason(facts) is None
+        return bool(self.enabled_precision_types) and reason(self._facts(node, ep)) is None
+
+    def _facts(self, node: fx.Node, ep: ExportedProgram) -> NodeFacts:
+        """The facts of a node: those of the partitioner that is asking, if it has our options."""
+        options = Options(bf16=self.enable_bf16)
+        if self._known is not None and self._known[node].options == options:
+            return self._known[node]
+        return GraphFacts(constant_tensors(ep), options)[node]
 
     def check_constraints(self, node: fx.Node, ep: ExportedProgram) -> bool:
         return self.check_common_constraints(node, ep)
@@ -80,8 +92,15 @@ class XNNPartitionerConfig(PartitionerConfig):
     def get_partition(self, node: fx.Node, ep: ExportedProgram) -> list[fx.Node]:
         return self.get_node_and_deps(node, ep)
 
-    def takes(self, node: fx.Node, ep: ExportedProgram) -> bool:
+    def takes(self, facts: NodeFacts, ep: ExportedProgram) -> bool:
         """Whether no method of a derived class excludes a node that XNNPACK computes."""
+        self._known = facts.around
+        try:
+            return self._accepts(facts.node, ep)
+        finally:
+            self._known = None  # the graph may change between two questions
+
+    def _accepts(self, node: fx.Node, ep: ExportedProgram) -> bool:
         if self._derives("check_constraints") and not self.check_constraints(node, ep):
             return False
         grows = self._derives("get_partition") or self._derives("get_node_and_deps")

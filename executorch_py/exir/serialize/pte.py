@@ -58,8 +58,13 @@ def serialize_pte_binary(
     constant_tensor_alignment: int | None = None,
     delegate_alignment: int | None = None,
 ) -> Cord:
-    """The file, in pieces. Alignments are powers of two; the program given is not changed."""
-    constant_alignment = constant_tensor_alignment or DEFAULT_BLOB_ALIGNMENT
+    """The file, in pieces. The program given is not changed.
+
+    segment_alignment is any number of bytes, the other alignments are powers of two. Of payloads
+    that are moved into segments, each must have a delegate that names it.
+    """
+    constant_alignment = _blob_alignment("constant_tensor_alignment", constant_tensor_alignment)
+    inline_alignment = _blob_alignment("delegate_alignment", delegate_alignment)
     segments = SegmentList(segment_alignment)
     program = _move_constants(pte_file.program, segments, constant_alignment)
     program = _move_mutable_data(program, pte_file.mutable_data, segments)
@@ -71,7 +76,7 @@ def serialize_pte_binary(
 
     has_segments = len(segments.data) > 0
     writer = Writer(
-        program_layouts(constant_alignment, delegate_alignment or DEFAULT_BLOB_ALIGNMENT),
+        program_layouts(constant_alignment, inline_alignment),
         PROGRAM_IDENTIFIER,
         ExtendedHeader.LENGTH if has_segments else 0,
     )
@@ -88,6 +93,14 @@ def serialize_pte_binary(
         file.pad_to(segment_alignment)
         file.append(segments.data)
     return file
+
+
+def _blob_alignment(name: str, given: int | None) -> int:
+    if given is None:
+        return DEFAULT_BLOB_ALIGNMENT
+    if given < 1 or given & (given - 1):
+        raise ValueError(f"{name}: expected a power of two, got {given}")
+    return given
 
 
 def _pack(buffers: Sequence[Buffer], alignment: int) -> tuple[Cord, list[int]]:
@@ -144,6 +157,11 @@ def _move_delegates(program: Program, segments: SegmentList) -> Program:
         return moved[place.index]
 
     plans = [_with_payloads(plan, reference) for plan in program.execution_plan]
+    unnamed = sorted(set(range(len(program.backend_delegate_data))) - set(moved))
+    if unnamed:
+        raise ValueError(
+            f"backend_delegate_data: expected a delegate for every payload, got none for {unnamed}"
+        )
     return replace(program, execution_plan=plans, backend_delegate_data=inline)
 
 

@@ -18,8 +18,8 @@ class SegmentList:
     """Segments in file order. `data` holds their bytes with the padding between them."""
 
     def __init__(self, alignment: int) -> None:
-        if alignment <= 0 or alignment & (alignment - 1):
-            raise ValueError(f"segment_alignment: expected a power of two, got {alignment}")
+        if alignment <= 0:
+            raise ValueError(f"segment_alignment: expected 1 or more, got {alignment}")
         self._alignment = alignment
         self.table: list[DataSegment] = []
         self.data = Cord()

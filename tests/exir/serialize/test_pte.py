@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import struct
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -162,6 +163,31 @@ def test_a_damaged_header_is_refused() -> None:
         deserialize_pte_binary(bytes(data))
 
 
-def test_segment_alignment_must_be_a_power_of_two() -> None:
-    with pytest.raises(ValueError, match="power of two"):
-        serialize_pte_binary(PTEFile(program([])), segment_alignment=96)
+@pytest.mark.parametrize("name", ["constant_tensor_alignment", "delegate_alignment"])
+@pytest.mark.parametrize("alignment", [14, 0, -8])
+def test_alignments_of_blobs_are_powers_of_two(name: str, alignment: int) -> None:
+    options: Any = {name: alignment}
+    with pytest.raises(ValueError, match=f"{name}: expected a power of two, got {alignment}"):
+        serialize_pte_binary(PTEFile(program([b"x"])), **options)
+
+
+def test_segments_are_multiples_of_any_number_of_bytes() -> None:
+    file = PTEFile(program([b"0123456789"], [b"payload"]))
+    data = bytes(serialize_pte_binary(file, extract_delegate_segments=True, segment_alignment=12))
+    header = ExtendedHeader.from_file(data)
+    assert header is not None and header.segment_base_offset % 12 == 0
+    offsets = [segment.offset for segment in tables_of(data).segments]
+    assert len(offsets) == 2 and all(offset % 12 == 0 for offset in offsets)
+    found = deserialize_pte_binary(data).program
+    assert [b.data for b in found.backend_delegate_data] == [b"payload"]
+    with pytest.raises(ValueError, match="segment_alignment: expected 1 or more, got 0"):
+        serialize_pte_binary(file, segment_alignment=0)
+
+
+def test_a_payload_that_no_delegate_names_is_refused() -> None:
+    given = program([], [b"first", b"second", b"third"])
+    [only] = given.execution_plan
+    given = replace(given, execution_plan=[replace(only, delegates=[delegate(1)])])
+    serialize_pte_binary(PTEFile(given))  # payloads stay where they are
+    with pytest.raises(ValueError, match=r"a delegate for every payload, got none for \[0, 2\]"):
+        serialize_pte_binary(PTEFile(given), extract_delegate_segments=True)

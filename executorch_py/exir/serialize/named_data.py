@@ -23,7 +23,7 @@ class DataEntry:
     """Entry of a key: index of its buffer, alignment, and the layout of the tensor it holds."""
 
     buffer_index: int
-    alignment: int
+    alignment: int | None  # None and 0: any
     tensor_layout: TensorLayout | None
 
 
@@ -77,7 +77,7 @@ class NamedDataStore:
         if key in self.key_to_buffer_idx:
             entry = target.get(key)
             if entry is not None:
-                target[key] = replace(entry, alignment=math.lcm(entry.alignment, alignment))
+                target[key] = replace(entry, alignment=math.lcm(entry.alignment or 1, alignment))
             return
         self.key_to_buffer_idx[key] = index
         target[key] = DataEntry(index, alignment, tensor_layout)

@@ -24,11 +24,11 @@ class SegmentList:
         self.table: list[DataSegment] = []
         self.data = Cord()
 
-    def add(self, data: Any, alignment: int = 1) -> int:
-        """Append a segment; returns its index."""
+    def add(self, data: Any, alignment: int | None = 1) -> int:
+        """Append a segment; returns its index. An alignment of None or 0 is none."""
         size = len(data)
         end = self.table[-1].offset + self.table[-1].size if self.table else 0
-        offset = align_up(end, math.lcm(self._alignment, alignment))
+        offset = align_up(end, math.lcm(self._alignment, alignment or 1))
         if size:
             self.data.append(bytes(offset - len(self.data)))
             self.data.append(data)

@@ -5,13 +5,26 @@ from __future__ import annotations
 import pytest
 import torch
 
-from executorch_py.exir.schema import ScalarType
+from executorch_py.exir.schema import Program, ScalarType, SubsegmentOffsets
 from executorch_py.exir.serialize.cord import Cord, StoredTensor
-from executorch_py.exir.serialize.named_data import NamedDataStore
+from executorch_py.exir.serialize.named_data import (
+    DataEntry,
+    NamedDataStore,
+    NamedDataStoreOutput,
+)
 from executorch_py.exir.serialize.ptd import (
     DataPayload,
     deserialize_data_file,
     serialize_data_file,
+)
+from executorch_py.exir.serialize.pte import (
+    PTEFile,
+    deserialize_pte_binary,
+    serialize_pte_binary,
+)
+from executorch_py.extension.flat_tensor.serialize.serialize import (
+    FlatTensorConfig,
+    FlatTensorSerializer,
 )
 
 
@@ -113,3 +126,20 @@ def test_a_transposed_tensor_notices_a_change_of_the_weight_behind_it() -> None:
     weight.neg_()
     with pytest.raises(RuntimeError, match="'w' was changed"):
         bytes(stored)
+
+
+@pytest.mark.parametrize("alignment", [None, 0, 1])
+def test_entries_without_an_alignment_start_where_segments_do(alignment: int | None) -> None:
+    payload = DataPayload(
+        [b"first", b"second"],
+        {"a": DataEntry(0, 24, None), "b": DataEntry(1, alignment, None)},
+    )
+    file = FlatTensorSerializer(FlatTensorConfig(segment_alignment=16)).serialize(payload)
+    assert bytes(file) == bytes(serialize_data_file(payload, 16))
+    found = FlatTensorSerializer().deserialize(file)
+    assert list(found.buffers) == payload.buffers
+    assert bytes(file).index(b"second") - bytes(file).index(b"first") == 16
+    named = NamedDataStoreOutput([b"second"], {"b": DataEntry(0, alignment, None)}, {})
+    program = Program(0, [], [], [], [], SubsegmentOffsets(0, []))
+    read = deserialize_pte_binary(bytes(serialize_pte_binary(PTEFile(program, None, named))))
+    assert read.named_data is not None and read.named_data.buffers == [b"second"]

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 Name = str | os.PathLike[str]
-_MOST_LINKS = 40
+_MAX_LINKS = 40
 # Links in these folders stand for open files: what another path leads to must not be replaced.
 _OPEN_FILES = ("/proc/", "/dev/fd/")
 # Errors of write(), which have no name of a file.
@@ -98,7 +98,7 @@ def _target(path: Name) -> _Target | None:
 
 
 def _end_of_links(path: str) -> str | None:
-    for _ in range(_MOST_LINKS):
+    for _ in range(_MAX_LINKS):
         folder, name = os.path.split(path)
         folder = os.path.realpath(folder)
         if f"{folder}/".startswith(_OPEN_FILES):

@@ -168,3 +168,8 @@ def test_an_out_variant_registered_after_the_error_is_found() -> None:
             program.to_executorch()
         assert "executorch_py build-ops my_op.c -o my_op.so" in str(refused.value)
         assert 'executorch_py.load_ops("my_op.so")' in str(refused.value)
+
+
+def test_a_list_of_exceptions_may_be_none(exported: ExportedProgram) -> None:
+    settings = EdgeCompileConfig(_core_aten_ops_exception_list=None)  # type: ignore[arg-type]
+    assert to_edge(exported, compile_config=settings).to_executorch().run(X).equal(X + 1)

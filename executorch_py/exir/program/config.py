@@ -44,6 +44,11 @@ class EdgeCompileConfig:
     _core_aten_ops_exception_list: list[torch._ops.OpOverload] = field(default_factory=list)
     preserve_ops: list[torch._ops.OpOverload] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        exceptions: Any = self._core_aten_ops_exception_list
+        if exceptions is None:  # as some of upstream's scripts say that there are none
+            self._core_aten_ops_exception_list = []
+
 
 @dataclass
 class ExecutorchBackendConfig:

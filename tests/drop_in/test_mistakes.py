@@ -173,3 +173,15 @@ def test_an_out_variant_registered_after_the_error_is_found() -> None:
 def test_a_list_of_exceptions_may_be_none(exported: ExportedProgram) -> None:
     settings = EdgeCompileConfig(_core_aten_ops_exception_list=None)  # type: ignore[arg-type]
     assert to_edge(exported, compile_config=settings).to_executorch().run(X).equal(X + 1)
+
+
+def test_a_partitioner_that_tags_an_input_is_named(edge: EdgeProgramManager) -> None:
+    class TagsInput(Partitioner):
+        def partition(self, exported_program: ExportedProgram) -> PartitionResult:
+            for node in exported_program.graph.nodes:
+                if node.op == "placeholder":
+                    node.meta["delegation_tag"] = "t"
+            return PartitionResult(exported_program, {"t": DelegationSpec("NoBackend", [])})
+
+    with pytest.raises(RuntimeError, match="TagsInput tagged the input 'x' with 't': expected"):
+        edge.to_backend(TagsInput())

@@ -179,6 +179,7 @@ def _checked(
     known = set(result.partition_tags)
     for gm in graph_modules(tagged.graph_module):
         _check_tags(gm, known, who)
+    _check_inputs(tagged, known, who)
     return tagged
 
 
@@ -189,6 +190,18 @@ def _check_tags(gm: fx.GraphModule, known: set[str], who: str) -> None:
             raise ValueError(
                 f"{who} tagged '{node.name}' with '{tag}', which partition_tags does not have: "
                 f"they are {sorted(known)}; map every tag to a DelegationSpec there"
+            )
+
+
+def _check_inputs(program: ExportedProgram, known: set[str], who: str) -> None:
+    """Refuse tags on inputs of the user, which no delegate can own."""
+    data = {spec.arg.name for spec in program.graph_signature.input_specs if spec.target}
+    for node in program.graph.nodes:
+        tag = node.meta.get("delegation_tag")
+        if node.op == "placeholder" and tag in known and node.name not in data:
+            raise RuntimeError(
+                f"{who} tagged the input '{node.name}' with '{tag}': expected tags on operators, "
+                "parameters, buffers and constants; inputs must not be tagged"
             )
 
 

@@ -1,5 +1,6 @@
 """Errors of the exporter that callers may catch: ExportError (the user's program or request),
-InternalError (a broken invariant of the exporter), and the enum that classifies the former.
+InternalError (a broken invariant of the exporter), NotSupportedError (both, for upstream's
+scripts), and the enum that classifies the first.
 
 Relies on nothing; every other module of the exporter may import it.
 """
@@ -33,6 +34,13 @@ class ExportError(Exception):
     def __init__(self, error_code: ExportErrorType, message: str) -> None:
         super().__init__(f"[{error_code}]: {message}")
         self.error_code = error_code
+
+
+class NotSupportedError(ExportError, InternalError):
+    """The program file cannot hold a value; upstream raises InternalError for it."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(ExportErrorType.NOT_SUPPORTED, message)
 
 
 def internal_assert(pred: bool, assert_msg: str) -> None:

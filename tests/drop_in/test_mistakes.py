@@ -18,7 +18,7 @@ from executorch_py.exir import (
     to_edge_transform_and_lower,
 )
 from executorch_py.exir.backend.partitioner import DelegationSpec, Partitioner, PartitionResult
-from executorch_py.exir.error import ExportError
+from executorch_py.exir.error import ExportError, InternalError
 from executorch_py.exir.passes import MemoryPlanningPass
 from executorch_py.runtime import Runtime
 
@@ -185,3 +185,30 @@ def test_a_partitioner_that_tags_an_input_is_named(edge: EdgeProgramManager) -> 
 
     with pytest.raises(RuntimeError, match="TagsInput tagged the input 'x' with 't': expected"):
         edge.to_backend(TagsInput())
+
+
+def test_what_a_file_cannot_hold_is_caught_as_upstreams_error() -> None:
+    class Counter(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("total", torch.zeros(2, 3))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.total.add_(x) * 2
+
+    unplanned = MemoryPlanningPass(alloc_mutable_buffers=False)
+    for kind in (InternalError, ExportError):
+        with pytest.raises(kind, match="'total' has no planned memory"):
+            to_edge(export(Counter(), (X,))).to_executorch(
+                ExecutorchBackendConfig(memory_planning_pass=unplanned)
+            )
+
+    class ChannelsLast(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x.to(memory_format=torch.channels_last).contiguous()
+
+    old = EdgeCompileConfig(_skip_dim_order=True)
+    image = to_edge(export(ChannelsLast(), (torch.ones(1, 2, 3, 3),)), compile_config=old)
+    for kind in (InternalError, ExportError):
+        with pytest.raises(kind, match="channels_last: the program format has no such value"):
+            image.to_executorch()

@@ -25,7 +25,7 @@ from executorch_py.exir.emit.emit_constants import dense, tensor_value
 from executorch_py.exir.emit.emit_signature import Symbols, container_metadata, describe
 from executorch_py.exir.emit.emit_values import Ref, scalar_value
 from executorch_py.exir.emit.emitter import MethodEmitter, ProgramState
-from executorch_py.exir.error import ExportError, ExportErrorType, InternalError
+from executorch_py.exir.error import InternalError, NotSupportedError
 from executorch_py.exir.ir.graph import lookup_tensor
 from executorch_py.exir.ir.tensor_spec import TensorSpec
 
@@ -87,8 +87,7 @@ class MethodPlan:
             self.emitter.values.bind_spec(node.meta["spec"], ref)
             return ref
         if spec is not None and spec.kind is not InputKind.USER_INPUT:
-            raise ExportError(
-                ExportErrorType.NOT_SUPPORTED,
+            raise NotSupportedError(
                 f"input '{node.name}': expected a tensor or a number, got a "
                 f"{spec.kind.name.lower()}, which no program file can hold",
             )
@@ -159,8 +158,7 @@ class MethodPlan:
             if self._names_buffers:
                 return replace(info or schema.ExtraTensorInfo(), fully_qualified_name=fqn)
             if allocation is None:
-                raise ExportError(
-                    ExportErrorType.NOT_SUPPORTED,
+                raise NotSupportedError(
                     f"mutable buffer '{fqn}' has no planned memory and no name in the file; plan "
                     "mutable buffers, or set emit_mutable_buffer_names=True so that the caller "
                     "can supply it",

@@ -14,7 +14,7 @@ from torch._ops import OpOverload
 
 from executorch_py.exir import schema
 from executorch_py.exir.emit.emit_values import Ref
-from executorch_py.exir.error import ExportError, ExportErrorType, InternalError
+from executorch_py.exir.error import InternalError, NotSupportedError
 from executorch_py.exir.ir.op_traits import aliased_argument_of_returns
 
 if TYPE_CHECKING:
@@ -137,15 +137,14 @@ def _emit_list(em: MethodEmitter, items: list[Any], element: Any) -> Ref:
     if isinstance(element, torch.IntType):
         return em.values.shared(schema.IntList([em.value(item).id for item in items]))
     if any(isinstance(item, Ref) for item in items):
-        raise ExportError(
-            ExportErrorType.NOT_SUPPORTED,
+        raise NotSupportedError(
             f"a list of {element} holds a computed value; only integer lists can",
         )
     if isinstance(element, torch.BoolType):
         return em.values.shared(schema.BoolList([bool(item) for item in items]))
     if isinstance(element, torch.FloatType):
         return em.values.shared(schema.DoubleList([float(item) for item in items]))
-    raise ExportError(ExportErrorType.NOT_SUPPORTED, f"a list of {element} cannot be emitted")
+    raise NotSupportedError(f"a list of {element} cannot be emitted")
 
 
 def _guess_element(em: MethodEmitter, items: list[Any]) -> Any:

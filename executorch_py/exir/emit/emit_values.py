@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from executorch_py.exir import schema
-from executorch_py.exir.error import ExportError, ExportErrorType
+from executorch_py.exir.error import NotSupportedError
 from executorch_py.exir.ir.scalar_type import scalar_type_number
 from executorch_py.exir.ir.tensor_spec import TensorSpec
 
@@ -30,7 +30,7 @@ class Ref:
 
 
 def scalar_value(value: Any) -> schema.KernelTypes:
-    """A Python scalar in the file format; ExportError for one that the format cannot hold."""
+    """A Python scalar in the file format; NotSupportedError for one that the format cannot hold."""
     if value is None:
         return schema.Null()
     if isinstance(value, bool):
@@ -38,7 +38,7 @@ def scalar_value(value: Any) -> schema.KernelTypes:
     if isinstance(value, int):
         # Ranges search item by item for values that are not exactly an int, such as enums.
         if int(value) not in _INT_RANGE:
-            raise _unsupported(f"integer {value}: the program format holds 64-bit integers")
+            raise NotSupportedError(f"integer {value}: the program format holds 64-bit integers")
         return schema.Int(int(value))
     if isinstance(value, float):
         return schema.Double(float(value))
@@ -50,11 +50,9 @@ def scalar_value(value: Any) -> schema.KernelTypes:
         return schema.Int(_LAYOUTS[value])
     if isinstance(value, torch.memory_format) and value in _MEMORY_FORMATS:
         return schema.Int(_MEMORY_FORMATS[value])
-    raise _unsupported(f"{type(value).__name__} {value!r}: the program format has no such value")
-
-
-def _unsupported(message: str) -> ExportError:
-    return ExportError(ExportErrorType.NOT_SUPPORTED, message)
+    raise NotSupportedError(
+        f"{type(value).__name__} {value!r}: the program format has no such value"
+    )
 
 
 def _literal_key(value: schema.KernelTypes) -> tuple[Any, ...]:

@@ -25,7 +25,7 @@ from executorch_py.exir.emit.emit_operators import emit_argument, emit_operator
 from executorch_py.exir.emit.emit_values import Ref, ValueTable
 from executorch_py.exir.emit.instructions import InstructionList
 from executorch_py.exir.emit.stack_frames import frames_of
-from executorch_py.exir.error import ExportError, ExportErrorType, InternalError
+from executorch_py.exir.error import ExportError, InternalError, NotSupportedError
 from executorch_py.exir.ir.graph import source_line
 from executorch_py.exir.ir.op_traits import is_delegate_call, op_overload
 from executorch_py.exir.ir.tensor_spec import TensorSpec
@@ -325,10 +325,10 @@ def _at_node(error: Exception, node: fx.Node) -> Exception:
     where = f"node '{node.name}' ({node.target})"
     line = source_line(node)
     message = f"{where}: {error}" + (f"\n  {line}" if line else "")
-    if isinstance(error, ExportError):
-        located: Exception = ExportError(error.error_code, message)
-    elif isinstance(error, ValueError):
-        located = ExportError(ExportErrorType.NOT_SUPPORTED, message)
+    if isinstance(error, (NotSupportedError, ValueError)):
+        located: Exception = NotSupportedError(message)
+    elif isinstance(error, ExportError):
+        located = ExportError(error.error_code, message)
     else:
         located = InternalError(message)
     located.names_node = True  # type: ignore[attr-defined]

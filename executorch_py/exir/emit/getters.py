@@ -14,7 +14,7 @@ from executorch_py.exir import schema
 from executorch_py.exir.emit.emit_constants import ConstantStore, dense, tensor_value
 from executorch_py.exir.emit.emit_signature import tree_json
 from executorch_py.exir.emit.emit_values import scalar_value
-from executorch_py.exir.error import ExportError, ExportErrorType
+from executorch_py.exir.error import NotSupportedError
 from executorch_py.exir.ir.tensor_spec import TensorSpec
 
 
@@ -48,10 +48,8 @@ def _leaf(name: str, value: Any, constants: ConstantStore) -> schema.KernelTypes
         return tensor_value(spec, dim_order=dim_order, data_buffer_idx=index)
     try:
         return scalar_value(value)
-    except ExportError as error:
-        raise ExportError(
-            ExportErrorType.NOT_SUPPORTED, f"constant method '{name}' returns {error}"
-        ) from None
+    except NotSupportedError as error:
+        raise NotSupportedError(f"constant method '{name}' returns {error}") from None
 
 
 def training_getters(methods: Mapping[str, ExportedProgram]) -> dict[str, Any]:

@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.export import Dim
 
 from executorch_py.exir import to_edge
 from executorch_py.exir.error import ExportError
+from executorch_py.exir.passes import HintBasedSymShapeEvalPass, SpecPropPass
 from executorch_py.testing.parity import verify_program
 
 aten = torch.ops.aten
@@ -63,3 +65,19 @@ def test_a_size_without_a_bound_is_refused_with_the_line_to_write() -> None:
     exported = torch.export.export(Function(lambda x: torch.bincount(x.flatten())), (X,))
     with pytest.raises(ExportError, match=r"no upper bound(.|\n)*torch\._check"):
         to_edge(exported).to_executorch()
+
+
+def test_upstreams_pass_of_traced_sizes_bounds_sizes_that_no_trace_shows() -> None:
+    class Square(nn.Module):
+        def forward(self, number: Tensor, x: Tensor) -> Any:
+            side: Any = number.item()
+            torch._check(side >= 2)
+            torch._check(side <= 100)
+            return torch.ones(side, side) * x.sum(), x + 1
+
+    rows = Dim("rows", min=2, max=50)
+    inputs = (torch.tensor(3), torch.ones(4, 5))
+    exported = torch.export.export(Square(), inputs, dynamic_shapes=(None, {0: rows}))
+    edge = to_edge(exported).transform([SpecPropPass(), HintBasedSymShapeEvalPass()])
+    square, sum_ = edge.exported_program().graph.output_node().meta["spec"]
+    assert (square.shape, sum_.shape) == ([100, 100], [4, 5])

@@ -45,19 +45,29 @@ class ConstraintBasedSymShapeEvalPass(PassBase):
 
 
 class HintBasedSymShapeEvalPass(PassBase):
-    """Replace symbolic sizes by the sizes seen in tracing, for scripts that use it by name."""
+    """Replace symbolic sizes by the sizes seen in tracing, for scripts that use it by name.
+
+    Sizes that depend on data, which tracing does not see, are replaced by their upper bounds.
+    """
 
     def __init__(self, *_args: Any, **_kwargs: Any) -> None:
         super().__init__()
 
     def call(self, graph_module: fx.GraphModule) -> PassResult:
+        bounds = SymbolBounds(graph_module)
         changed = False
         for module in all_graph_modules(graph_module):
             for node in module.graph.nodes:
                 for spec in _tensor_specs(node):
                     changed |= not all(isinstance(size, int) for size in spec.shape)
-                    spec.set_upper_bound_shape([int(size) for size in spec.shape])
+                    sizes = [int(s) if _is_seen(s) else bounds.upper(s, node) for s in spec.shape]
+                    spec.set_upper_bound_shape(sizes)
         return PassResult(graph_module, changed)
+
+
+def _is_seen(size: Any) -> bool:
+    """Whether tracing knew the value of a size."""
+    return isinstance(size, int) or bool(size.node.has_hint())
 
 
 def _tensor_specs(node: fx.Node) -> Iterable[TensorSpec]:

@@ -291,7 +291,8 @@ class AppendOnly(io.RawIOBase):
         return True
 
     def seek(self, offset: int, whence: int = 0, /) -> int:
-        can = isinstance(self._file, io.IOBase) and self._file.seekable()
+        # The wrapper that tempfile gives is no IOBase, and some files have no such method.
+        can = getattr(self._file, "seekable", bool)()
         return self._file.seek(offset, whence) if can and self._error is None else 0
 
     def check(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -115,3 +116,10 @@ def test_a_program_lowered_for_the_runtime_is_refused(monkeypatch: pytest.Monkey
         exir.save(lowered, io.BytesIO())
     with pytest.raises(TypeError, match="expected an ExportedProgram"):
         exir.save(Net(), io.BytesIO())  # type: ignore[arg-type]
+
+
+def test_a_program_is_read_from_the_file_that_it_was_just_written_to() -> None:
+    ep = edge_program()
+    with tempfile.NamedTemporaryFile() as file:
+        exir.save(ep, file)  # type: ignore[arg-type]
+        assert listing(exir.load(file)) == listing(ep)  # type: ignore[arg-type]

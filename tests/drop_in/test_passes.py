@@ -179,3 +179,30 @@ def test_operators_are_found_in_either_dialect() -> None:
     assert contains_any_call_fn_target_op(gm, {torch.ops.aten.relu.default})
     assert contains_any_call_fn_target_op(gm, {exir_ops.edge.aten.relu.default})
     assert not contains_any_call_fn_target_op(gm, {torch.ops.aten.tanh.default})
+
+
+def test_constants_that_a_pass_computes_are_in_the_code_under_upstreams_names() -> None:
+    from executorch_py.exir import to_edge
+    from executorch_py.exir.passes.constant_prop_pass import constant_prop_pass
+
+    class Part(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a = torch.nn.Parameter(torch.arange(12.0).reshape(3, 2, 2))
+
+        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            return torch.cat([x, torch.slice_copy(self.a, 0, 1, 2)]), self.a[2:] * 3
+
+    x = torch.zeros(2, 2, 2)
+    program = export(Part(), (x,))
+    expected = program.module()(x)
+    again = constant_prop_pass(program)
+    assert again is program
+    assert set(program.constants) == {"_prop_tensor_constant0", "_prop_tensor_constant1"}
+    first, second, _ = (spec.arg.name for spec in program.graph_signature.input_specs)
+    assert [first, second] == list(program.constants) and "a" not in program.state_dict
+    assert "slice" not in program.graph_module.code and first in program.graph_module.code
+    program.validate()
+    torch.testing.assert_close(program.module()(x), expected)
+    assert constant_prop_pass(program).constants.keys() == program.constants.keys()
+    torch.testing.assert_close(to_edge(program).to_executorch().run(x), expected)

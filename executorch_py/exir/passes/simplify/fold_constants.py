@@ -12,11 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 import torch
 from torch import fx
 from torch.export import ExportedProgram
+from torch.export.graph_signature import InputKind, InputSpec, TensorArgument
 
 from executorch_py.exir.ir.constants import add_constants, drop_unused_constants, inherited_meta
 from executorch_py.exir.ir.evaluate import (
@@ -34,6 +36,7 @@ from executorch_py.exir.ir.op_traits import (
     MOVES,
     op_key,
 )
+from executorch_py.exir.ir.signature import name_outputs
 from executorch_py.exir.passes.base import Contract, Fact, Pass, facts
 
 # A result this small is always worth folding.
@@ -69,10 +72,31 @@ def constant_prop_pass(
     """FoldConstants under upstream's name, in place; returns the same program.
 
     Upstream folds everything that depends on constants except the operators given here, and by
-    default keeps dequantization where a backend or a quantized kernel can use it.
+    default keeps dequantization where a backend or a quantized kernel can use it. New constants
+    have upstream's names.
     """
+    known = set(exported_program.constants)
     FoldConstants(map(op_key, custom_skip_targets or ())).run(exported_program)
+    _number_new_constants(exported_program, known)
+    name_outputs(exported_program)
+    exported_program.graph_module.recompile()
     return exported_program
+
+
+def _number_new_constants(ep: ExportedProgram, known: set[str]) -> None:
+    """Name the constants that are not `known` by numbers, each like its placeholder."""
+    nodes = {node.name: node for node in ep.graph.nodes if node.op == "placeholder"}
+    specs = ep.graph_signature.input_specs
+    for i, spec in enumerate(specs):
+        if spec.kind is not InputKind.CONSTANT_TENSOR or spec.target in known:
+            continue
+        name = next(n for n in map("_prop_tensor_constant{}".format, count()) if n not in known)
+        known.add(name)
+        node = nodes[spec.arg.name]
+        node._rename(name)
+        node.target = node.name
+        ep.constants[name] = ep.constants.pop(str(spec.target))
+        specs[i] = InputSpec(spec.kind, TensorArgument(node.name), name, persistent=True)
 
 
 @dataclass

@@ -311,6 +311,10 @@ class ExportPass(PassBase):
                 f"{len(before)} to {len(after)}; ExportPass cannot change placeholders.",
             )
         for i, (was, now) in enumerate(zip(before, after, strict=True)):
+            constant = getattr(was.meta.get("val"), "constant", None)
+            if constant is not None and now.meta["val"] is constant:  # it was run with this tensor
+                now.meta["val"] = was.meta["val"]
+                continue
             if self.should_preserve_symbolic_input_metadata() and any(
                 symbol is not None and symbol != other
                 for symbol, other in zip(

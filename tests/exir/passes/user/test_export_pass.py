@@ -135,3 +135,18 @@ def test_map_args_sees_given_arguments_with_their_schemas() -> None:
 
     args, kwargs = map_args(torch.ops.aten.add.Tensor, double, (1, 2), {"alpha": 3})
     assert (args, kwargs, seen) == ((2, 4), {"alpha": 6}, ["self", "other", "alpha"])
+
+
+class Doubled(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + x
+
+
+def test_an_input_is_run_with_the_constant_that_its_value_carries() -> None:
+    ep = torch.export.export(Doubled(), (X,), dynamic_shapes=({0: Dim("n", min=2, max=8)},))
+    gm = to_edge(ep).exported_program().graph_module
+    value = next(iter(gm.graph.nodes)).meta["val"]
+    value.constant = X
+    again = Identity()(gm).graph_module
+    assert next(iter(again.graph.nodes)).meta["val"] is value and value.constant is X
+    torch.testing.assert_close(again(X), (X * 2,))

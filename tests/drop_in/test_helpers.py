@@ -210,3 +210,25 @@ def test_mistakes_in_quantized_programs_are_named() -> None:
     _, edge = quantized_edge()
     with pytest.raises(AssertionError, match=r"scale, zp and dtype, got none for \['dtype'\]"):
         quantize_input(edge.exported_program(), 0, {"scale": 1.0, "zp": 0})
+
+
+def test_dimensions_are_ordered_by_strides_that_have_an_order() -> None:
+    from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, ShapeEnv
+
+    from executorch_py.exir.tensor import TensorSpec, dim_order_from_stride
+
+    assert dim_order_from_stride((1, 12, 4)) == (1, 2, 0)
+    with pytest.raises(RuntimeError, match="expected none of 0, got one in dimension 1"):
+        dim_order_from_stride((3, 0, 1))
+    env = ShapeEnv()
+    u, v = env.create_unbacked_symint(), env.create_unbacked_symint()
+    assert dim_order_from_stride((1, u)) == (1, 0)
+    assert dim_order_from_stride((u, 2 * u, 1)) == (1, 0, 2)
+    assert dim_order_from_stride((u, u)) == (0, 1)
+    for undecided in ((u, v), (u, 64)):
+        with pytest.raises(GuardOnDataDependentSymNode):
+            dim_order_from_stride(undecided)
+    with pytest.raises(RuntimeError, match="dimension 1"):
+        dim_order_from_stride((u, 0, 1))
+    expanded = torch.ones(2, 1, 1, 4).expand(2, 3, 5, 4)
+    assert TensorSpec.from_tensor(expanded).dim_order == (0, 1, 2, 3)

@@ -8,7 +8,8 @@ program, so specs compare and hash by identity. Knows nothing of graphs, passes 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -56,15 +57,51 @@ def dim_order_from_stride(
 
     Strides of dimensions of size one may sort into an odd order. A row-major tensor is then
     recorded as row-major, unless the order found is channels-last. Symbolic strides are compared by
-    their hints, which decided the layout when the model was traced.
+    their hints, which decided the layout when the model was traced; strides that depend on data
+    must have one order whatever the data are, else torch's error says so. A stride of 0 (of an
+    expanded tensor) has no place in an order: with a shape, the tensor counts as the row-major
+    copy that a method gets of it; without one it is an error.
     """
-    keys = [_hint(s) for s in stride]
-    order = tuple(sorted(range(len(keys)), key=lambda d: -keys[d]))
+    zeros = [dim for dim, step in enumerate(stride) if isinstance(step, int) and step == 0]
+    if zeros and shape is None:
+        raise RuntimeError(
+            f"strides {tuple(stride)}: expected none of 0, got one in dimension {zeros[0]}, as of "
+            "an expanded tensor; give the strides of a copy, clone(memory_format="
+            "torch.contiguous_format)"
+        )
+    if zeros:
+        return tuple(range(len(stride)))
+    order = _order_by_hints(stride, _GUESSES[0])
     rank = len(order)
     channels_last = rank > 2 and order == (0, *range(2, rank), 1)
     if shape is not None and not channels_last and _is_row_major(stride, shape):
         return tuple(range(rank))
+    guesses = _GUESSES if shape is None else _GUESSES[:-1]  # sizes of tensors are rarely 2
+    if any(_order_by_hints(stride, guess) != order for guess in guesses):
+        _compare_by_torch([stride[dim] for dim in order])
     return order
+
+
+def _order_by_hints(stride: Sequence[Any], guess: Callable[[int], int]) -> tuple[int, ...]:
+    """The order of strides, largest first, with `guess` of a number for each unbacked symbol."""
+    symbols = sorted({s for step in stride for s in _unbacked(step)}, key=str)
+    values = {symbol: guess(i) for i, symbol in enumerate(symbols)}
+    keys = [_hint(step, values) for step in stride]
+    return tuple(sorted(range(len(keys)), key=lambda dim: -keys[dim]))
+
+
+def _unbacked(value: Any) -> set[Any]:
+    """The symbols of a size that tracing knew no value of."""
+    if isinstance(value, int) or value.node.has_hint():
+        return set()
+    symbols: set[Any] = value.node.expr.free_symbols
+    return symbols
+
+
+def _compare_by_torch(descending: list[Any]) -> None:
+    """Let torch compare strides that are not in this order for all data; it raises its error."""
+    for larger, smaller in pairwise(descending):
+        bool(larger >= smaller)
 
 
 def _is_row_major(stride: Sequence[Any], shape: Sequence[Any]) -> bool:
@@ -76,9 +113,9 @@ def _is_row_major(stride: Sequence[Any], shape: Sequence[Any]) -> bool:
     return True
 
 
-def _hint(value: Any) -> int:
-    """The traced value of a size; unbacked symbols count as a large prime so that they never tie
-    with 1.
+def _hint(value: Any, values: Mapping[Any, int] | None = None) -> int:
+    """The traced value of a size; an unbacked symbol counts as its number in `values`, else as a
+    large prime, so that it never ties with 1.
     """
     if isinstance(value, int):
         return value
@@ -86,10 +123,18 @@ def _hint(value: Any) -> int:
     if node.has_hint():
         return int(node.hint)
     expr = node.expr
-    return int(expr.xreplace({symbol: _UNBACKED_GUESS for symbol in expr.free_symbols}))
+    values = values or {}
+    return int(expr.xreplace({s: values.get(s, _UNBACKED_GUESS) for s in expr.free_symbols}))
 
 
 _UNBACKED_GUESS = 8209
+# Numbers for the unbacked symbols of strides, by position: equal, ascending and descending, small.
+_GUESSES: tuple[Callable[[int], int], ...] = (
+    lambda _: _UNBACKED_GUESS,
+    lambda i: _UNBACKED_GUESS + 1 + i,
+    lambda i: _UNBACKED_GUESS - 1 - i,
+    lambda i: 2 + i,
+)
 
 
 class TensorSpec:

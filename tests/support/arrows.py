@@ -145,7 +145,7 @@ PYTHON_ARROWS: dict[str, set[str]] = {
     f"{_EXIR}.passes.settings": _exir("ir", "memory") | _passes("lower"),
     f"{_EXIR}.passes.runner": _passes("base", "checks"),
     f"{_EXIR}.passes.fuse": _exir("dialects", "ir") | _passes("base"),
-    f"{_EXIR}.passes.inplace": _exir("error", "ir", "memory") | _passes("base"),
+    f"{_EXIR}.passes.inplace": _exir("dialects", "error", "ir", "memory") | _passes("base"),
     f"{_EXIR}.passes.lower": _exir("dialects", "error", "ir", "memory") | _passes("base"),
     f"{_EXIR}.passes.quantized": _exir("dialects", "ir", "schema") | _passes("base", "user"),
     f"{_EXIR}.passes.simplify": _exir("ir") | _passes("base"),

@@ -17,6 +17,7 @@ from executorch_py.exir.passes.fuse.fuse_epilogues import FuseEpilogues
 from executorch_py.exir.passes.inplace.concat_in_place import ConcatInPlace
 from executorch_py.exir.passes.inplace.elide_slice_copies import ElideSliceCopies
 from executorch_py.exir.passes.inplace.elide_write_back import ElideWriteBack
+from executorch_py.exir.passes.inplace.functional_forms import FunctionalForms
 from executorch_py.exir.passes.inplace.init_mutable import SkipLargeZeroStates
 from executorch_py.exir.passes.inplace.insert_write_back import InsertWriteBack
 from executorch_py.exir.passes.inplace.normalize_view_base import (
@@ -64,8 +65,8 @@ from executorch_py.exir.passes.simplify.simplify_softmax_guards import SimplifyS
 from executorch_py.exir.passes.to_edge.lift_constants import LiftConstants
 from executorch_py.exir.passes.to_edge.steps import ATEN_TO_EDGE
 
-# Facts of an edge program, also after the user's passes.
-GIVEN = facts(Fact.FUNCTIONAL)
+# Facts of an edge program after the user's passes, which may have inserted in-place operators.
+GIVEN = facts()
 
 
 def _choose_file(c: Settings) -> Any:
@@ -86,7 +87,10 @@ def _reinplace(c: Settings) -> Pass:
         ops.add(SLICE_SCATTER)
     may_view = c.write_buffers_in_place and plans_buffers(c)
     alignment = max(planner_alignment(c), ALIGNMENT)
-    return Reinplace(ops, view_alignment=alignment if may_view else None)
+    may_return = c.run_reinplace_pass and plans_buffers(c) and plans_outputs(c)
+    return Reinplace(
+        ops, view_alignment=alignment if may_view else None, may_return_buffers=may_return
+    )
 
 
 def _elide_slice_copies(c: Settings) -> Pass:
@@ -107,7 +111,9 @@ def _out_variants(c: Settings) -> Pass:
 
 
 TO_EXECUTORCH: tuple[Step, ...] = (
-    # First, as the file of a constant decides whether it may be folded.
+    # First, as the passes below know functional operators.
+    Step(FunctionalForms),
+    # Before folding, as the file of a constant decides whether it may be folded.
     Step(lambda c: KeepExternalConstants(_choose_file(c)), lambda c: bool(c.external_constants)),
     # Before folding, which would otherwise compute with the weights that a norm scales.
     Step(FuseBatchNorm, lambda c: c.fold_constants),

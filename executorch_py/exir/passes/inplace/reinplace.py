@@ -11,33 +11,26 @@ becomes a view of the buffer.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from functools import cache
 from typing import Any
 
 import torch
 from torch import fx
-from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from executorch_py.exir import memory
+from executorch_py.exir.dialects.edge_ops import ops
 from executorch_py.exir.ir.constants import add_constants
 from executorch_py.exir.ir.graph import flat_outputs, mutation_targets, placeholders
+from executorch_py.exir.ir.inplace_calls import inplace_variant, is_read_after, owner_of
 from executorch_py.exir.ir.match import argument, is_call
-from executorch_py.exir.ir.op_traits import (
-    RESHAPES,
-    SOMETIMES_RESHAPES,
-    higher_order_name,
-    is_getitem,
-    mutated_positions,
-    op_key,
-    op_overload,
-)
+from executorch_py.exir.ir.op_traits import RESHAPES, higher_order_name, op_key, op_overload
+from executorch_py.exir.ir.runtime_kernels import has_kernel_named
 from executorch_py.exir.ir.subview import cut_of, first_element
 from executorch_py.exir.ir.tensor_spec import TensorSpec
 from executorch_py.exir.passes.base import Contract, Fact, Pass, facts
 
-DEFAULT_INPLACEABLE_OPS: frozenset[str] = frozenset({"aten::index_put"})
+DEFAULT_INPLACEABLE_OPS: frozenset[Any] = frozenset({ops.edge.aten.index_put.default})
 SLICE_SCATTER = "aten::slice_scatter"
 
 
@@ -46,7 +39,9 @@ class Reinplace(Pass):
 
     `ops_to_inplace` holds operators (edge or ATen) or their names. Slices of buffers become views
     if `view_alignment` is given, the alignment in bytes of planned tensors; None where buffers may
-    have no planned memory.
+    have no planned memory. `may_return_buffers` allows updates of buffers that the method returns
+    as well: the result is the memory of the buffer. `needs_kernel` leaves operators functional
+    whose in-place form the runtime cannot call.
     """
 
     contract = Contract(ends=facts(Fact.FUNCTIONAL))
@@ -56,13 +51,17 @@ class Reinplace(Pass):
         ops_to_inplace: Iterable[Any] | None = None,
         inplace_overrides: Mapping[Any, Any] | None = None,
         view_alignment: int | None = None,
+        may_return_buffers: bool = False,
+        needs_kernel: bool = True,
     ) -> None:
         self.wanted = _names(DEFAULT_INPLACEABLE_OPS if ops_to_inplace is None else ops_to_inplace)
         self.overrides = {op_key(k): v for k, v in (inplace_overrides or {}).items()}
         self.view_alignment = view_alignment
+        self.may_return_buffers = may_return_buffers
+        self.needs_kernel = needs_kernel
 
     def run(self, program: ExportedProgram) -> bool:
-        return _Reinplace(program, self.wanted, self.overrides, self.view_alignment).run()
+        return _Reinplace(program, self).run()
 
 
 def reinplace_pass(
@@ -71,8 +70,12 @@ def reinplace_pass(
     inplace_overrides: Mapping[Any, Any] | None = None,
     view_alignment: int | None = None,
 ) -> ExportedProgram:
-    """Reinplace under upstream's name: changes the program in place, and returns it."""
-    Reinplace(ops_to_inplace, inplace_overrides, view_alignment).run(ep)
+    """Reinplace under upstream's name: changes the program in place, and returns it.
+
+    Operators become in-place ones whether or not a runtime has kernels for them; `to_executorch`
+    makes those functional again that have none.
+    """
+    Reinplace(ops_to_inplace, inplace_overrides, view_alignment, True, False).run(ep)
     return ep
 
 
@@ -80,32 +83,14 @@ def _names(ops: Iterable[Any]) -> set[str]:
     return {op if isinstance(op, str) else op_key(op) for op in ops}
 
 
-@cache
-def inplace_variant(op: OpOverload) -> OpOverload | None:
-    """`name_` with the same arguments, writing its first one."""
-    namespace, _, name = op._schema.name.partition("::")
-    packet = getattr(getattr(torch.ops, namespace), f"{name}_", None)
-    wanted = [(a.name, str(a.real_type)) for a in op._schema.arguments]
-    for overload in packet.overloads() if packet is not None else ():
-        candidate: OpOverload = getattr(packet, overload)
-        found = [(a.name, str(a.real_type)) for a in candidate._schema.arguments]
-        if found == wanted and mutated_positions(candidate) == (0,):
-            return candidate
-    return None
-
-
 class _Reinplace:
-    def __init__(
-        self,
-        ep: ExportedProgram,
-        wanted: set[str],
-        overrides: dict[str, Any],
-        view_alignment: int | None,
-    ) -> None:
+    def __init__(self, ep: ExportedProgram, settings: Reinplace) -> None:
         self.ep = ep
-        self.view_alignment = view_alignment
-        self.wanted = wanted
-        self.overrides = overrides
+        self.view_alignment = settings.view_alignment
+        self.wanted = settings.wanted | set(settings.overrides)
+        self.overrides = settings.overrides
+        self.may_return_buffers = settings.may_return_buffers
+        self.needs_kernel = settings.needs_kernel
         self.graph = ep.graph_module.graph
         self.position = {node: i for i, node in enumerate(self.graph.nodes)}
         by_name = {node.name: node for node in placeholders(self.graph)}
@@ -125,7 +110,9 @@ class _Reinplace:
                 changed |= self._update_slice(node)
                 continue
             target = self._inplace_target(node)
-            if target is not None and self._is_safe(node) and self._fit_values(node):
+            if target is None or not self._is_safe(node):
+                continue
+            if not self.needs_kernel or (self._has_kernel(target) and self._fit_values(node)):
                 node.target = target
                 changed = True
         return changed
@@ -222,7 +209,7 @@ class _Reinplace:
         base = node.args[0]
         if self.view_alignment is None or not isinstance(base, fx.Node):
             return None
-        if _owner(base).op != "placeholder":
+        if owner_of(base).op != "placeholder":
             return None
         while op_key(part.target) in RESHAPES and len(part.users) == 1:
             part = part.args[0]
@@ -237,7 +224,7 @@ class _Reinplace:
         if start * base.meta["val"].element_size() % self.view_alignment:
             return None
         limit = self.position[first_update]
-        seen = self._is_read(_owner(base), limit, {taken, node})
+        seen = is_read_after(owner_of(base), limit, self.position, {taken, node})
         return None if seen else (taken, part, start)
 
     def _inplace_target(self, node: fx.Node) -> Any:
@@ -247,23 +234,33 @@ class _Reinplace:
         op = op_overload(node.target)
         return inplace_variant(op) if op is not None else None
 
+    def _has_kernel(self, target: Any) -> bool:
+        key = op_key(target)
+        return (
+            key == "aten::index_put_"
+            or target in self.overrides.values()
+            or (has_kernel_named(key))
+        )
+
     def _is_safe(self, node: fx.Node) -> bool:
         written = node.args[0]
         if not isinstance(written, fx.Node) or not _same_type(written, node):
             return False
-        owner = _owner(written)
+        owner = owner_of(written)
         if owner.op == "placeholder" and not self._ends_in(node, owner):
             return False
         if owner.op not in ("placeholder", "call_function") or _shares_unknown_memory(owner):
             return False
         others = [a for a in node.all_input_nodes if a is not written]
-        if any(_owner(other) is owner for other in others):
+        if any(owner_of(other) is owner for other in others):
             return False
         return not self._read_later(owner, node)
 
     def _ends_in(self, node: fx.Node, placeholder: fx.Node) -> bool:
         """Whether the result, after further candidates, is the placeholder's final value."""
         while self.write_back.get(node) is not placeholder:
+            if node in self.user_outputs:  # the last update would overwrite what is returned
+                return False
             following = [
                 user
                 for user in node.users
@@ -272,25 +269,11 @@ class _Reinplace:
             if len(following) != 1:
                 return False
             node = following[0]
-        return node not in self.user_outputs
+        return self.may_return_buffers or node not in self.user_outputs
 
     def _read_later(self, owner: fx.Node, node: fx.Node) -> bool:
         """Whether the old contents, or a view of them, are read after `node` or returned."""
-        return self._is_read(owner, self.position[node], {node})
-
-    def _is_read(self, owner: fx.Node, limit: int, ignored: set[fx.Node]) -> bool:
-        """Whether a tensor is read after a position, not counting `ignored` nodes and theirs."""
-        stack, seen = [owner], set(ignored)
-        while stack:
-            for user in stack.pop().users:
-                if user in seen:
-                    continue
-                seen.add(user)
-                if self.position[user] > limit or user.op == "output":
-                    return True
-                if _may_share(user):
-                    stack.append(user)
-        return False
+        return is_read_after(owner, self.position[node], self.position, {node})
 
 
 def _start_in(base: fx.Node, part: fx.Node) -> int | None:
@@ -343,24 +326,6 @@ def _same_type(a: fx.Node, b: fx.Node) -> bool:
     if not isinstance(x, torch.Tensor) or not isinstance(y, torch.Tensor):
         return False
     return x.dtype is y.dtype and x.shape == y.shape and x.stride() == y.stride()
-
-
-def _may_share(node: fx.Node) -> bool:
-    """Whether a node's result may share the memory of its input."""
-    key = op_key(node.target)
-    if key in RESHAPES or key in SOMETIMES_RESHAPES or is_getitem(node.target):
-        return True
-    op = op_overload(node.target)
-    return op is None or bool(mutated_positions(op))
-
-
-def _owner(node: fx.Node) -> fx.Node:
-    while node.op == "call_function" and _may_share(node) and node.args:
-        source = node.args[0]
-        if not isinstance(source, fx.Node) or higher_order_name(node.target):
-            break
-        node = source
-    return node
 
 
 def _shares_unknown_memory(owner: fx.Node) -> bool:

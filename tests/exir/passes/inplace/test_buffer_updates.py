@@ -16,9 +16,11 @@ from interop.structures import Caches
 from torch import nn
 from torch.utils import _pytree as pytree
 
-from executorch_py.exir import memory, to_edge
+from executorch_py.exir import EdgeCompileConfig, memory, to_edge
+from executorch_py.exir.dialects._ops import ops as edge_ops
 from executorch_py.exir.ir.op_traits import op_key
 from executorch_py.exir.passes.memory_planning_pass import MemoryPlanningPass
+from executorch_py.exir.passes.reinplace import DEFAULT_INPLACEABLE_OPS, reinplace_pass
 from executorch_py.exir.program.config import ExecutorchBackendConfig
 from executorch_py.runtime import Runtime
 
@@ -167,3 +169,79 @@ def test_a_part_at_an_unaligned_offset_is_put_back_as_rows() -> None:
     program = check(Unaligned(), [(torch.randn(2),), (torch.randn(2),)])
     assert not [node for node in program.graph.nodes if node.target is memory.patch]
     assert names(program).count("aten::index_put_") == 2
+
+
+class Table(nn.Module):
+    """A buffer that a formula of it and of two inputs updates and returns."""
+
+    def __init__(self, formula: Callable[..., Any]) -> None:
+        super().__init__()
+        self.register_buffer("state", torch.arange(6.0).reshape(3, 2))
+        self.formula = formula
+
+    def forward(self, rows: torch.Tensor, values: torch.Tensor) -> Any:
+        return self.formula(self.state, rows, values)
+
+
+ROWS: Inputs = (torch.tensor([2, 0]), torch.tensor([[10.0, 20.0], [30.0, -40.0]]))
+
+
+def put(state: torch.Tensor, rows: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+    return state.index_put_((rows,), values)
+
+
+def test_an_update_that_is_returned_is_made_in_place_on_request() -> None:
+    model = Table(put)
+    assert names(check(model, [ROWS] * 3)) == ["aten::index_put.out", "aten::copy_"]
+    in_place = ExecutorchBackendConfig(run_reinplace_pass=True)
+    assert names(check(model, [ROWS] * 3, in_place)) == ["aten::index_put_"]
+    unplanned = MemoryPlanningPass(alloc_graph_output=False)
+    theirs = ExecutorchBackendConfig(run_reinplace_pass=True, memory_planning_pass=unplanned)
+    assert "aten::copy_" in names(check(model, [ROWS] * 3, theirs))
+
+
+def test_a_value_that_is_returned_is_not_updated_further() -> None:
+    def twice(state: torch.Tensor, rows: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+        first = state.index_put((rows,), values)
+        state.copy_(first.index_put((rows,), values * 2))
+        return first
+
+    check(Table(twice), [ROWS] * 3)
+    check(Table(twice), [ROWS] * 3, ExecutorchBackendConfig(run_reinplace_pass=True))
+
+
+FORMULAS: dict[str, Callable[..., Any]] = {
+    "add and relu": lambda s, r, v: torch.relu(torch.relu(v + v) + s[r] - 1),
+    "returned": put,
+    "accumulated": lambda s, r, v: s.index_put_((r,), v, accumulate=True),
+    "two indices": lambda s, r, v: s.index_put_((r, r % 2), v[:, 0]),
+    "index_copy": lambda s, r, v: s.index_copy_(0, r, v),
+    "state doubled": lambda s, r, v: (torch.relu(s + 1) + s.mul_(2), s.exp()),
+}
+ELEMENTWISE = {edge_ops.edge.aten.add.Tensor, edge_ops.edge.aten.relu.default}
+ELEMENTWISE |= {edge_ops.edge.aten.mul.Tensor, edge_ops.edge.aten.index_copy.default}
+
+
+@pytest.mark.parametrize("formula", FORMULAS.values(), ids=list(FORMULAS))
+def test_operators_that_scripts_reinplace_run_on_kernels_there_are(
+    formula: Callable[..., Any],
+) -> None:
+    model = Table(formula)
+    with torch.no_grad():
+        options = EdgeCompileConfig(
+            _check_ir_validity=False, preserve_ops=[torch.ops.aten.index_copy.default]
+        )
+        edge = to_edge(torch.export.export(copy.deepcopy(model), ROWS), compile_config=options)
+        program = edge.exported_program()
+        reinplace_pass(program, ops_to_inplace=DEFAULT_INPLACEABLE_OPS | ELEMENTWISE)
+        assert any(name.partition(".")[0].endswith("_") for name in names(program))
+        method = Runtime.get().load_program(edge.to_executorch().buffer).load_method("forward")
+        for _ in range(3):
+            expected = pytree.tree_leaves(model(*ROWS))
+            for ours, eager in zip(method.execute(list(ROWS)), expected, strict=True):
+                torch.testing.assert_close(torch.as_tensor(ours), eager)
+    if formula is not FORMULAS["index_copy"]:  # which has no kernel of its own
+        asked = ExecutorchBackendConfig(
+            run_reinplace_pass=True, reinplace_extra_ops=frozenset(ELEMENTWISE)
+        )
+        check(model, [ROWS] * 3, asked)

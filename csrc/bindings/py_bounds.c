@@ -62,8 +62,8 @@ done:
 static int parse_inputs(py_method *self, PyObject *items) {
   if ((size_t)PyTuple_GET_SIZE(items) != self->n_inputs) {
     py_raise(self->state, ET_INVALID_ARGUMENT,
-             "method %R: expected bounds or None for each of %zu inputs, got %zd", self->name,
-             self->n_inputs, PyTuple_GET_SIZE(items));
+             "method %U: expected bounds or None for each of %zu inputs, got %zd",
+             self->quoted_name, self->n_inputs, PyTuple_GET_SIZE(items));
     return -1;
   }
   size_t n_dims = 0;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "bindings/py_errors.h"
+#include "bindings/py_text.h"
 
 #if defined(ET_HAVE_XNNPACK)
 
@@ -26,7 +27,7 @@ typedef struct py_delegates {
 } py_delegates;
 
 static int warn(const char *message) {
-  PyObject *text = PyUnicode_DecodeUTF8(message, (Py_ssize_t)strlen(message), "backslashreplace");
+  PyObject *text = py_text_from_message(message);
   const int result = text == NULL ? -1 : PyErr_WarnFormat(PyExc_RuntimeWarning, 1, "%U", text);
   Py_XDECREF(text);
   return result;

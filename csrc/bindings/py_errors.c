@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "bindings/py_text.h"
+
 typedef struct status_row {
   et_status status;
   const char *name;
@@ -123,7 +125,9 @@ PyObject *py_raise(const py_state *state, et_status status, const char *format, 
   va_start(arguments, format);
   PyObject *text = PyUnicode_FromFormatV(format, arguments);
   va_end(arguments);
-  py_raise_text(state, status, text);
+  PyObject *printable = text == NULL ? NULL : py_text_printable(text);
+  py_raise_text(state, status, printable);
+  Py_XDECREF(printable);
   Py_XDECREF(text);
   return NULL;
 }
@@ -133,9 +137,7 @@ PyObject *py_raise_error(const py_state *state, const et_error *err) {
 }
 
 PyObject *py_raise_advice(const py_state *state, const et_error *err, const char *advice) {
-  // Names inside a message come from the file and need not be UTF-8.
-  PyObject *text =
-      PyUnicode_DecodeUTF8(err->message, (Py_ssize_t)strlen(err->message), "backslashreplace");
+  PyObject *text = py_text_from_message(err->message);
   PyObject *whole = text == NULL ? NULL : PyUnicode_FromFormat("%U%s", text, advice);
   py_raise_text(state, err->status, whole);
   Py_XDECREF(whole);

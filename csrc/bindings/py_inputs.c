@@ -18,8 +18,9 @@ static PyObject *label(const py_method *self, size_t i) {
   if (self->input_names != NULL && (Py_ssize_t)i < PyTuple_GET_SIZE(self->input_names)) {
     name = PyTuple_GET_ITEM(self->input_names, (Py_ssize_t)i);
   }
-  return name != NULL ? PyUnicode_FromFormat("input %zu (%R) of method %R", i, name, self->name)
-                      : PyUnicode_FromFormat("input %zu of method %R", i, self->name);
+  return name != NULL
+             ? PyUnicode_FromFormat("input %zu (%R) of method %U", i, name, self->quoted_name)
+             : PyUnicode_FromFormat("input %zu of method %U", i, self->quoted_name);
 }
 
 static PyObject *sizes_text(const int32_t *sizes, size_t rank) {
@@ -339,8 +340,8 @@ static PyObject *as_sequence(const py_method *self, PyObject *sequence) {
       (tensor_type != NULL && PyObject_TypeCheck(sequence, (PyTypeObject *)tensor_type));
   if (!single) return PySequence_Tuple(sequence);
   return py_raise(self->state, ET_INVALID_TYPE,
-                  "inputs of method %R: expected a list or tuple with one item per input, got %s",
-                  self->name, Py_TYPE(sequence)->tp_name);
+                  "inputs of method %U: expected a list or tuple with one item per input, got %s",
+                  self->quoted_name, Py_TYPE(sequence)->tp_name);
 }
 
 static int check_count(const py_method *self, Py_ssize_t n) {
@@ -348,8 +349,8 @@ static int check_count(const py_method *self, Py_ssize_t n) {
   PyObject *names =
       self->input_names != NULL ? PyObject_Repr(self->input_names) : PyUnicode_FromString("");
   if (names != NULL) {
-    py_raise(self->state, ET_INVALID_ARGUMENT, "method %R: expected %zu input%s%s%U, got %zd",
-             self->name, self->n_inputs, self->n_inputs == 1 ? "" : "s",
+    py_raise(self->state, ET_INVALID_ARGUMENT, "method %U: expected %zu input%s%s%U, got %zd",
+             self->quoted_name, self->n_inputs, self->n_inputs == 1 ? "" : "s",
              PyUnicode_GET_LENGTH(names) > 0 ? " " : "", names, n);
     Py_DECREF(names);
   }

@@ -50,6 +50,7 @@ typedef struct py_method {
   py_program *program;
   et_method *method;  // NULL once closed
   PyObject *name;
+  PyObject *quoted_name;  // for messages
   PyObject *input_names;  // tuple of str, or NULL
   py_memory *memory;
   py_memory *scratch;

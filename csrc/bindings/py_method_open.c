@@ -6,6 +6,7 @@
 #include "bindings/py_errors.h"
 #include "bindings/py_method.h"
 #include "bindings/py_op_library.h"
+#include "bindings/py_text.h"
 
 static et_status describe_inputs(py_method *self, const char *name, et_error *err) {
   for (size_t i = 0; i < self->n_inputs; i++) {
@@ -159,7 +160,8 @@ PyObject *py_method_open(py_program *program, const char *name) {
   Py_INCREF(program);
   self->program = program;
   self->name = PyUnicode_DecodeUTF8(name, (Py_ssize_t)strlen(name), "surrogateescape");
-  if (self->name == NULL || load_method(self, name) < 0) {
+  if (self->name != NULL) self->quoted_name = py_text_quoted(self->name);
+  if (self->quoted_name == NULL || load_method(self, name) < 0) {
     Py_DECREF(self);
     return NULL;
   }

@@ -31,6 +31,7 @@ static int method_traverse(PyObject *object, visitproc visit, void *arg) {
   Py_VISIT(Py_TYPE(object));
   Py_VISIT(self->program);
   Py_VISIT(self->name);
+  Py_VISIT(self->quoted_name);
   Py_VISIT(self->input_names);
   Py_VISIT(self->memory);
   Py_VISIT(self->scratch);
@@ -62,6 +63,7 @@ static void method_dealloc(PyObject *object) {
   PyMem_Free(self->outputs);
   Py_CLEAR(self->input_names);
   Py_CLEAR(self->name);
+  Py_CLEAR(self->quoted_name);
   Py_CLEAR(self->program);
   type->tp_free(object);
   Py_DECREF(type);
@@ -74,7 +76,7 @@ static int enter(py_method *self) {
   if (py_program_lock(self->program) < 0) return -1;
   if (self->method != NULL) return 0;
   py_program_unlock(self->program);
-  py_raise(self->state, ET_INVALID_STATE, "method %R has been closed%s", self->name,
+  py_raise(self->state, ET_INVALID_STATE, "method %U has been closed%s", self->quoted_name,
            self->program->open ? "" : ", with its program");
   return -1;
 }
@@ -235,7 +237,8 @@ static PyObject *method_attribute(PyObject *object, PyObject *const *args, Py_ss
   py_kind kind = PY_KIND_UNKNOWN;
   et_tensor *tensor = et_method_attribute(self->method, name);
   if (tensor == NULL) {
-    py_raise(self->state, ET_NOT_FOUND, "method %R has no attribute %R", self->name, slots[0]);
+    py_raise(self->state, ET_NOT_FOUND, "method %U has no attribute %R", self->quoted_name,
+             slots[0]);
   } else if (parse_kind(self, slots[2], &kind) == 0) {
     const et_value value = {.tag = ET_TENSOR, .as.tensor = tensor};
     result = py_output_object(self, &value, clone, kind);
@@ -261,7 +264,7 @@ static PyObject *method_name_inputs(PyObject *object, PyObject *names) {
   if ((size_t)n != self->n_inputs) {
     Py_DECREF(tuple);
     return py_raise(self->state, ET_INVALID_ARGUMENT,
-                    "method %R: expected %zu names, one per input, got %zd", self->name,
+                    "method %U: expected %zu names, one per input, got %zd", self->quoted_name,
                     self->n_inputs, n);
   }
   Py_XSETREF(self->input_names, tuple);

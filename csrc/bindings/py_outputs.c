@@ -92,8 +92,8 @@ static PyObject *tensor_object(py_method *self, const et_tensor *tensor, bool cl
   if (row->typenum < 0 || (kind == PY_KIND_TORCH && state->torch.dtypes[dtype] == NULL))
     return no_dtype(state, dtype);
   if (tensor->data == NULL && tensor->numel > 0) {
-    return py_raise(state, ET_INVALID_STATE, "an output of method %R has no data yet: run it first",
-                    self->name);
+    return py_raise(state, ET_INVALID_STATE, "an output of method %U has no data yet: run it first",
+                    self->quoted_name);
   }
   // torch has no read-only tensors: constants are copied for it.
   const bool constant = (tensor->flags & ET_TENSOR_CONSTANT) != 0;

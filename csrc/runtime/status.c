@@ -36,11 +36,6 @@ static void put_char(sink *s, char c) {
   if (s->at < s->end) *s->at++ = c;
 }
 
-static void put_text(sink *s, const char *text) {
-  if (text == NULL) text = "(none)";
-  while (*text != '\0') put_char(s, *text++);
-}
-
 static void put_unsigned(sink *s, unsigned long long v, unsigned base) {
   char digits[24];
   size_t n = 0;
@@ -49,6 +44,26 @@ static void put_unsigned(sink *s, unsigned long long v, unsigned base) {
     v /= base;
   } while (v != 0);
   while (n > 0) put_char(s, digits[--n]);
+}
+
+enum { LONGEST_TEXT = 160, TEXT_HEAD = 80, TEXT_TAIL = 50 };
+
+// Text of more than LONGEST_TEXT bytes is a name from a file, perhaps of megabytes: its middle is
+// replaced by its length, between characters, so that the rest of a message has room.
+static void put_text(sink *s, const char *text) {
+  if (text == NULL) text = "(none)";
+  const size_t n = strlen(text);
+  size_t head = n <= LONGEST_TEXT ? n : TEXT_HEAD, tail = n <= LONGEST_TEXT ? n : n - TEXT_TAIL;
+  if (head < n) {
+    for (int i = 0; i < 3 && (text[head] & 0xC0) == 0x80; i++) head--;
+    for (int i = 0; i < 3 && (text[tail] & 0xC0) == 0x80; i++) tail++;
+  }
+  for (size_t i = 0; i < head; i++) put_char(s, text[i]);
+  if (head == n) return;
+  put_text(s, "\xe2\x80\xa6 (");
+  put_unsigned(s, n, 10);
+  put_text(s, " bytes) \xe2\x80\xa6");
+  for (size_t i = tail; i < n; i++) put_char(s, text[i]);
 }
 
 // Prints six significant digits, much as %g does. Error texts need no correct rounding of the last

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from executorch_py import _C
+from executorch_py.terminal_text import message_text
 from executorch_py.toolchain import selected_build, selection
 from executorch_py.toolchain.custom_sources import read_sources
 from executorch_py.toolchain.needs import Needs, read_needs
@@ -44,7 +45,7 @@ def build_kernels(options: argparse.Namespace) -> int:
             "there is nothing to build"
         )
     if not options.json:
-        print("\n".join(origin), flush=True)
+        print(message_text("\n".join(origin)), flush=True)
     result = selected_build.build_selected(
         operators,
         rows,
@@ -61,7 +62,7 @@ def build_kernels(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(facts(operators, result, origin), indent=2))
     else:
-        print("\n".join(["", *report(operators, result, chain)]))
+        print(message_text("\n".join(["", *report(operators, result, chain)])))
     return 0
 
 

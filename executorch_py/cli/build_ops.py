@@ -6,6 +6,7 @@ import argparse
 import shlex
 from pathlib import Path
 
+from executorch_py.terminal_text import name_text
 from executorch_py.toolchain.op_library import build_ops as build
 from executorch_py.toolchain.op_library import example_source
 from executorch_py.toolchain.sources import source_dir
@@ -25,7 +26,7 @@ def build_ops(options: argparse.Namespace) -> int:
     command = build(options.sources, output, compiler=options.cc, flags=options.flag)
     print(shlex.join(command))
     for name in operators_of(output):
-        print(f"{output}: {name}")
+        print(f"{output}: {name_text(name)}")
     return 0
 
 

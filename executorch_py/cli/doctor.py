@@ -9,6 +9,7 @@ import platform
 from typing import Any
 
 from executorch_py import __version__
+from executorch_py.terminal_text import message_text, name_text
 
 # Optional packages and their uses.
 OPTIONAL = (
@@ -82,7 +83,7 @@ def text(facts: dict[str, Any]) -> str:
             f"runtime       {runtime['version']}, built by {runtime['compiler']}",
             f"operators     {runtime['operators']}",
             *(
-                f"custom        {name} from {path}"
+                f"custom        {name_text(name)} from {message_text(path)}"
                 for path, names in runtime["libraries"].items()
                 for name in names
             ),
@@ -92,7 +93,7 @@ def text(facts: dict[str, Any]) -> str:
             f"threads       {runtime['cpu_count']} (CPUs this process may use)",
         ]
     else:
-        lines.append(f"runtime       cannot be loaded: {runtime['error']}")
+        lines.append(f"runtime       cannot be loaded: {message_text(runtime['error'])}")
         lines.append("              build it: pip install . (needs a C compiler)")
     for name, purpose in OPTIONAL:
         found = facts["optional"][name]

@@ -10,12 +10,15 @@ from executorch_py import _C
 from executorch_py.cli.delegate_nodes import delegate_nodes
 from executorch_py.runtime import MethodMeta, Signature
 from executorch_py.runtime.file_layout import describe
+from executorch_py.terminal_text import name_text
 
 
 def inspect(options: argparse.Namespace) -> int:
     """Print the contents and needs of a program file."""
     facts = collect(options.file)
-    print(json.dumps(facts, indent=2) if options.json else text(options.file, facts))
+    # json.dumps() escapes every control character but DEL.
+    data = json.dumps(facts, indent=2).replace("\x7f", "\\u007f") if options.json else ""
+    print(data or text(options.file, facts))
     return 0
 
 
@@ -78,13 +81,13 @@ def method_lines(method: dict[str, Any]) -> list[str]:
     lines.append(f"  {method['instructions']} instructions, {method['values']} values")
     lines.append(f"  planned memory: {planned}")
     if method["attributes"]:
-        lines.append(f"  named buffers: {', '.join(method['attributes'])}")
+        lines.append(f"  named buffers: {', '.join(map(name_text, method['attributes']))}")
     if method["operators"]:
         total = sum(method["operators"].values())
         lines.append(f"  operators: {len(method['operators'])} kinds, {total} calls")
         ordered = sorted(method["operators"].items(), key=lambda item: (-item[1], item[0]))
         for name, calls in ordered:
-            lines.append(f"    {calls:5} x {name}{operator_note(method, name)}")
+            lines.append(f"    {calls:5} x {name_text(name)}{operator_note(method, name)}")
         if method["missing_operators"]:
             lines.append("  to add a kernel of your own: executorch_py build-ops, then --ops")
     if method["delegates"]:
@@ -94,7 +97,7 @@ def method_lines(method: dict[str, Any]) -> list[str]:
                 "   (not in this build)" if delegate["id"] in method["missing_backends"] else ""
             )
             lines.append(
-                f"    {delegate['calls']:5} x {delegate['id']}, payload "
+                f"    {delegate['calls']:5} x {name_text(delegate['id'])}, payload "
                 f"{size(delegate['nbytes'])}{missing}"
             )
             for kind, count in (delegate["nodes"] or {}).items():
@@ -117,7 +120,7 @@ def layout_lines(facts: dict[str, Any]) -> list[str]:
     lines = ["layout of the file"]
     rows = [("program structure (flatbuffer)", layout["flatbuffer_bytes"])]
     for i, segment in enumerate(layout["segments"]):
-        use = ", ".join(segment["use"]) or "unused"
+        use = ", ".join(map(name_text, segment["use"])) or "unused"
         rows.append((f"segment {i}: {use}", segment["nbytes"]))
     accounted = sum(n for _, n in rows)
     rows.append(("alignment between them", max(0, layout["file_bytes"] - accounted)))
@@ -131,5 +134,5 @@ def layout_lines(facts: dict[str, Any]) -> list[str]:
         lines.append(f"delegate payloads inside the flatbuffer: {layout['inline_delegate_bytes']}")
     if facts["named_data"]:
         lines.append(f"named data: {len(facts['named_data'])} blobs")
-        lines += [f"  {n:>12}  {key}" for key, n in facts["named_data"].items()]
+        lines += [f"  {n:>12}  {name_text(key)}" for key, n in facts["named_data"].items()]
     return lines

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from executorch_py import __version__
+from executorch_py.terminal_text import message_text
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -162,7 +163,7 @@ def command(arguments: Sequence[str] | None) -> int:
     except BrokenPipeError:
         raise
     except (OSError, ValueError, RuntimeError, LookupError, TypeError) as error:
-        print(f"executorch_py {options.command}: {error}", file=sys.stderr)
+        print(f"executorch_py {options.command}: {message_text(str(error))}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)

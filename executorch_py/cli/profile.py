@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from executorch_py.runtime.profile import InstructionProfile
 from executorch_py.runtime.roofline import Rates, Roofline, measured
+from executorch_py.terminal_text import name_text
 
 SLOWEST = 8
 
@@ -31,14 +32,16 @@ def profile_text(profile: list[InstructionProfile], n_threads: int) -> str:
         share = seconds / total if total else 0.0
         calls = sum(p.calls for p in group)
         lines.append(
-            f"  {share:6.1%}  {seconds * 1e3:9.3f}  {calls:6}  {operator:<40} {_rates(group)}"
+            f"  {share:6.1%}  {seconds * 1e3:9.3f}  {calls:6}  {name_text(operator):<40} "
+            f"{_rates(group)}"
         )
         lines += _node_lines(group, total)
     lines.append("slowest instructions:")
     for p in sorted(profile, key=lambda p: -p.seconds)[:SLOWEST]:
         operands = " ".join(f"{dtype}{list(shape)}" for dtype, shape in p.tensors)
         lines.append(
-            f"  {p.seconds * 1e3:9.3f} ms  #{p.instruction} {p.operator} {operands}  {_rates([p])}"
+            f"  {p.seconds * 1e3:9.3f} ms  #{p.instruction} {name_text(p.operator)} {operands}"
+            f"  {_rates([p])}"
         )
     return "\n".join(line.rstrip() for line in lines)
 
@@ -50,7 +53,7 @@ def _node_lines(group: list[InstructionProfile], total: float) -> list[str]:
         by_name.setdefault(node.name, []).append(node.seconds)
     return [
         f"  {sum(times) / total if total else 0.0:6.1%}  {sum(times) * 1e3:9.3f}"
-        f"  {len(times):6}    {name}"
+        f"  {len(times):6}    {name_text(name)}"
         for name, times in sorted(by_name.items(), key=lambda item: -sum(item[1]))
     ]
 

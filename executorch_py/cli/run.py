@@ -12,6 +12,7 @@ import numpy as np
 
 from executorch_py.atomic_file import replacing
 from executorch_py.runtime import Argument, Runtime, Signature
+from executorch_py.terminal_text import name_text, quoted
 
 
 def run(options: argparse.Namespace) -> int:
@@ -74,7 +75,7 @@ def collect_inputs(signature: Signature, options: argparse.Namespace) -> list[An
     if len(arrays) != len(tensors):
         names = ", ".join(map(str, tensors)) or "none"
         raise ValueError(
-            f"method '{signature.method}': expected {len(tensors)} tensor inputs ({names}), "
+            f"method {quoted(signature.method)}: expected {len(tensors)} tensor inputs ({names}), "
             f"got {len(arrays)}; --random or --ones generate them"
         )
     named = {name: array for name, array in arrays if name is not None}
@@ -102,8 +103,8 @@ def traced_value(argument: Argument) -> Any:
         return None
     if argument.value is None:
         raise ValueError(
-            f"input '{argument.name}': expected the traced value of a {argument.kind} in the file, "
-            "got none: run this program from Python"
+            f"input {quoted(argument.name)}: expected the traced value of a {argument.kind} in "
+            "the file, got none: run this program from Python"
         )
     return argument.value
 
@@ -143,13 +144,14 @@ def show_outputs(signature: Signature, outputs: list[Any], whole: bool) -> None:
     limit = sys.maxsize if whole else 8
     for argument, value in zip(signature.outputs, outputs, strict=True):
         if not isinstance(value, np.ndarray):
-            print(f"{argument.name}: {value!r}")
+            shown = quoted(value) if isinstance(value, str) and not whole else repr(value)
+            print(f"{name_text(argument.name)}: {shown}")
             continue
         facts = ""
         if value.size and np.issubdtype(value.dtype, np.number) and value.dtype.kind != "c":
             wide = value.astype(np.float64)
             facts = f"  min {wide.min():.6g}  max {wide.max():.6g}  mean {wide.mean():.6g}"
-        print(f"{argument.name}: {value.dtype}{list(value.shape)}{facts}")
+        print(f"{name_text(argument.name)}: {value.dtype}{list(value.shape)}{facts}")
         text = np.array2string(value, threshold=limit, edgeitems=3, max_line_width=100)
         print("  " + text.replace("\n", "\n  "))
 
@@ -157,7 +159,7 @@ def show_outputs(signature: Signature, outputs: list[Any], whole: bool) -> None:
 def save(path: str, signature: Signature, outputs: list[Any]) -> None:
     if Path(path).suffix != ".npz":
         raise ValueError(f"--output: expected a name that ends in .npz, got {path!r}")
-    names = [argument.name for argument in signature.outputs]
+    names = [name_text(argument.name) for argument in signature.outputs]
     if len(set(names)) != len(names):
         names = [f"output_{i}" for i in range(len(names))]
     arrays: dict[str, Any] = dict(zip(names, map(np.asarray, outputs), strict=True))

@@ -16,6 +16,7 @@ from torch.fx import Graph, GraphModule, Node
 
 from executorch_py.exir import schema
 from executorch_py.exir.error import ExportError, ExportErrorType
+from executorch_py.terminal_text import name_text
 
 _LONGEST_BYTES = 16
 
@@ -54,9 +55,9 @@ def _format_instruction(plan: schema.ExecutionPlan, arguments: Any) -> str:
     if isinstance(arguments, schema.KernelCall):
         op = plan.operators[arguments.op_index]
         name = f"{op.name}.{op.overload}" if op.overload else op.name
-        return f"{name} {_format_ids(arguments.args)}"
+        return f"{name_text(name)} {_format_ids(arguments.args)}"
     if isinstance(arguments, schema.DelegateCall):
-        backend = plan.delegates[arguments.delegate_index].id
+        backend = name_text(plan.delegates[arguments.delegate_index].id)
         return f"delegate {arguments.delegate_index} ({backend}) {_format_ids(arguments.args)}"
     if isinstance(arguments, schema.MoveCall):
         return f"move %{arguments.move_from} -> %{arguments.move_to}"
@@ -78,7 +79,8 @@ def print_program(
     """Print every method: its values, inputs, outputs and numbered instructions."""
     stream = out or sys.stdout
     for plan in program.execution_plan:
-        print(f"method {plan.name}: planned bytes {plan.non_const_buffer_sizes[1:]}", file=stream)
+        planned = plan.non_const_buffer_sizes[1:]
+        print(f"method {name_text(plan.name)}: planned bytes {planned}", file=stream)
         for i, value in enumerate(plan.values):
             text = _format_value(value.val, show_meminfo, mark_dynamic_shape_tensor)
             print(f"  %{i} = {text}", file=stream)

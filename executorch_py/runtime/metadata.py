@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from executorch_py.terminal_text import quoted
+
 # Upstream's names of the element types, by ScalarType number.
 SCALAR_TYPE_NAMES = (
     "Byte",
@@ -136,12 +138,13 @@ class MethodMeta:
         values = self._info[key]
         if not 0 <= index < len(values):
             raise IndexError(
-                f"method '{self.name()}': expected an {word} index below {len(values)}, got {index}"
+                f"method {quoted(self.name())}: expected an {word} index below {len(values)}, "
+                f"got {index}"
             )
         if values[index]["tag"] != "Tensor":
             raise IndexError(
-                f"{word} {index} of method '{self.name()}': expected a tensor, got a value of kind "
-                f"{values[index]['tag']}"
+                f"{word} {index} of method {quoted(self.name())}: expected a tensor, got a value "
+                f"of kind {values[index]['tag']}"
             )
         return TensorInfo(values[index])
 
@@ -181,7 +184,7 @@ class MethodMeta:
 
     def __repr__(self) -> str:
         return (
-            f"MethodMeta(name='{self.name()}', num_inputs={self.num_inputs()}, "
+            f"MethodMeta(name={quoted(self.name())}, num_inputs={self.num_inputs()}, "
             f"input_tensor_meta={self._texts('inputs')}, num_outputs={self.num_outputs()}, "
             f"output_tensor_meta={self._texts('outputs')})"
         )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from executorch_py import _C
 from executorch_py.runtime.metadata import MethodMeta
 from executorch_py.runtime.signature import Signature
+from executorch_py.terminal_text import shortened
 
 if TYPE_CHECKING:
     from executorch_py.runtime.profile import InstructionProfile
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 def prepare(method: _C.Method, signature: Signature) -> None:
     """Sets the names and exact bounds of a loaded method's inputs from its signature."""
-    method.name_inputs(signature.input_names)
+    method.name_inputs([shortened(name) for name in signature.input_names])
     method.bound_inputs(signature.input_bounds())
 
 

@@ -10,6 +10,7 @@ from executorch_py.errors import NotFound, NotSupported
 from executorch_py.runtime.metadata import MethodMeta
 from executorch_py.runtime.method import Method
 from executorch_py.runtime.signature import Signature
+from executorch_py.terminal_text import quoted, quoted_list
 
 
 class Program:
@@ -65,7 +66,8 @@ class Program:
         if info is None:
             if name not in self._names:
                 raise NotFound(
-                    f"the program has no method {name!r}; it has {sorted(self._names)} "
+                    f"the program has no method {quoted(name)}; it has "
+                    f"{quoted_list(sorted(self._names))} "
                     "[NotFound, error: 0x20]"
                 )
             info = self._infos[name] = self._program.method_info(name)
@@ -111,7 +113,7 @@ class Program:
 
     def __repr__(self) -> str:
         state = "closed " if self.closed else ""
-        return f"<{state}Program with methods {list(self._names)}>"
+        return f"<{state}Program with methods {quoted_list(self._names)}>"
 
 
 def no_etdump(name: str) -> str:

@@ -14,6 +14,8 @@ from collections import OrderedDict, defaultdict, deque, namedtuple
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from executorch_py.terminal_text import shortened
+
 _MAPPINGS = {
     "builtins.dict": dict,
     "collections.OrderedDict": OrderedDict,
@@ -28,7 +30,11 @@ _FACTORIES = {cls.__name__: cls for cls in (list, dict, set, tuple, int, float, 
 
 
 def _listed(keys: Iterable[Any]) -> str:
-    return ", ".join(sorted(map(repr, keys))) or "none"
+    return ", ".join(sorted(map(_key, keys))) or "none"
+
+
+def _key(key: Any) -> str:
+    return shortened(repr(key))
 
 
 class Tree:
@@ -51,7 +57,7 @@ class Tree:
             return [value]
         leaves: list[Any] = []
         for child, key, item in self._items(value, path):
-            leaves.extend(child.flatten(item, f"{path}[{key!r}]"))
+            leaves.extend(child.flatten(item, f"{path}[{_key(key)}]"))
         return leaves
 
     def _items(self, value: Any, path: str) -> Iterator[tuple[Tree, Any, Any]]:

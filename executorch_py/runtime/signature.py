@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from executorch_py.runtime import pytree
+from executorch_py.terminal_text import name_text, quoted, shortened
 
 # Names of dtypes in NumPy and torch, by the short names in C and in signatures.
 DTYPE_NAMES = {
@@ -52,10 +53,10 @@ class Argument(NamedTuple):
 
     def __str__(self) -> str:
         if self.kind != "tensor" or self.shape is None:
-            value = "" if self.value is None else f" = {self.value!r}"
-            return f"{self.name}: {self.kind}{value}"
+            value = "" if self.value is None else f" = {shortened(repr(self.value))}"
+            return f"{name_text(self.name)}: {self.kind}{value}"
         dims = ", ".join(str(d) if isinstance(d, int) else f"{d[0]}…{d[1]}" for d in self.shape)
-        return f"{self.name}: {self.dtype}[{dims}]"
+        return f"{name_text(self.name)}: {self.dtype}[{dims}]"
 
 
 class Signature:
@@ -113,9 +114,9 @@ class Signature:
         if self.input_tree is None:
             if kwargs:
                 raise TypeError(
-                    f"method '{self.method}': expected positional arguments, got keyword arguments "
-                    f"{sorted(kwargs)}, whose names the file does not have (its input structure is "
-                    "missing or unreadable): pass all inputs by position"
+                    f"method {quoted(self.method)}: expected positional arguments, got keyword "
+                    f"arguments {sorted(kwargs)}, whose names the file does not have (its input "
+                    "structure is missing or unreadable): pass all inputs by position"
                 )
             return list(args)
         args, kwargs = self._positional_by_name(args, kwargs)
@@ -124,7 +125,7 @@ class Signature:
         except TypeError as error:
             names = ", ".join(map(str, self.inputs))
             raise TypeError(
-                f"method '{self.method}': {_readable(str(error))} (its inputs: {names})"
+                f"method {quoted(self.method)}: {_readable(str(error))} (its inputs: {names})"
             ) from None
 
     def _positional_by_name(
@@ -148,7 +149,7 @@ class Signature:
     def __str__(self) -> str:
         inputs = ", ".join(map(str, self.inputs))
         outputs = ", ".join(map(str, self.outputs))
-        return f"{self.method}({inputs}) -> ({outputs})"
+        return f"{name_text(self.method)}({inputs}) -> ({outputs})"
 
     def __repr__(self) -> str:
         return f"<Signature {self}>"

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from executorch_py.errors import NotFound, OperatorMissing
+from executorch_py.terminal_text import name_text
 from executorch_py.toolchain.needs import Needs
 
 # ScalarType numbers.
@@ -75,17 +76,17 @@ def check_needs(needs: Sequence[Needs], rows: Mapping[str, Row], backends: Itera
     """Raises an error that names all operators and backends that this build does not have."""
     missing = {name: n.path for n in needs for name in n.operators if name not in rows}
     if missing:
-        listed = ", ".join(f"{name} ({path})" for name, path in sorted(missing.items()))
+        listed = ", ".join(f"{name_text(name)} ({path})" for name, path in sorted(missing.items()))
         raise OperatorMissing(
             f"no kernel for: {listed}\n"
             "Write it in one C file (executorch_py build-ops --example prints one) and name the "
             "file with --ops my_op.c.\nOr, if your program links its own table (see "
-            f"kernels/custom.h), name the operator with --elsewhere {min(missing)}"
+            f"kernels/custom.h), name the operator with --elsewhere {name_text(min(missing))}"
         )
     usable = set(backends) - LINKED_APART
     absent = {name: n.path for n in needs for name in n.backends if name not in usable}
     if absent:
-        listed = ", ".join(f"{name} ({path})" for name, path in sorted(absent.items()))
+        listed = ", ".join(f"{name_text(name)} ({path})" for name, path in sorted(absent.items()))
         apart = "" if LINKED_APART.isdisjoint(absent) else ", or build all of csrc with CMake"
         raise NotFound(
             f"no such backend in this library: {listed}; export without its partitioner{apart}"

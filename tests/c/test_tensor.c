@@ -187,12 +187,29 @@ static void the_formatter_prints_text_integers_and_plain_doubles_as_printf_does(
   EXPECT(strcmp(err.message, "(none)") == 0);
 }
 
+static void the_middle_of_a_long_name_is_replaced_by_its_length(void) {
+  static char name[1000001];
+  et_error err;
+  memset(name, 'x', 160);
+  (void)eti_fail(&err, ET_NOT_FOUND, "method '%s' is absent", name);
+  EXPECT(strlen(err.message) == strlen("method '' is absent") + 160);
+  memset(name, 'x', sizeof name - 1);
+  (void)eti_fail(&err, ET_NOT_FOUND, "method '%s' is absent", name);
+  EXPECT(strstr(err.message, "xx\xe2\x80\xa6 (1000000 bytes) \xe2\x80\xa6xx") != NULL);
+  EXPECT(strstr(err.message, "xx' is absent") != NULL);
+  // No character is cut: both places are in the middle of one here.
+  for (size_t i = 0; i < 1000; i += 2) memcpy(name + 1 + i, "\xc3\xa9", 2);
+  name[1001] = '\0';
+  (void)eti_fail(&err, ET_NOT_FOUND, "%s", name);
+  EXPECT(strstr(err.message, "\xc3\xa9\xe2\x80\xa6 (1001 bytes) \xe2\x80\xa6\xc3\xa9") != NULL);
+}
+
 static void long_messages_are_cut_and_context_goes_in_front(void) {
-  char text[2 * ET_ERROR_MESSAGE_BYTES];
+  char text[ET_ERROR_MESSAGE_BYTES / 4];
   memset(text, 'x', sizeof text - 1);
   text[sizeof text - 1] = '\0';
   et_error err;
-  (void)eti_fail(&err, ET_INTERNAL, "%s", text);
+  (void)eti_fail(&err, ET_INTERNAL, "%s%s%s%s%s", text, text, text, text, text);
   EXPECT(strlen(err.message) == ET_ERROR_MESSAGE_BYTES - 1);
   eti_context(&err, "%s %d: ", "input", 3);
   EXPECT(strncmp(err.message, "input 3: xxx", 12) == 0 &&
@@ -229,6 +246,7 @@ static const et_test tests[] = {
     ET_CASE(operators_are_found_in_the_first_table_that_has_them),
     ET_CASE(every_operator_of_the_library_is_found_by_its_name),
     ET_CASE(the_formatter_prints_text_integers_and_plain_doubles_as_printf_does),
+    ET_CASE(the_middle_of_a_long_name_is_replaced_by_its_length),
     ET_CASE(long_messages_are_cut_and_context_goes_in_front),
     ET_CASE(statuses_and_element_types_have_names),
 };

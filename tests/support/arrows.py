@@ -135,7 +135,7 @@ PYTHON_ARROWS: dict[str, set[str]] = {
     f"{_EXIR}.serialize": _exir("ir", "schema"),
     f"{_EXIR}.memory": _exir("error", "ir", "schema"),
     f"{_EXIR}.inspect": _exir("ir"),
-    f"{_EXIR}.print_program": _exir("error", "schema"),
+    f"{_EXIR}.print_program": {"executorch_py"} | _exir("error", "schema"),
     f"{_EXIR}.backend": {"executorch_py"} | _exir("error", "ir", "schema", "serialize"),
     f"{_EXIR}.decompose": _exir("dialects", "ir"),
     f"{_EXIR}.passes.base": _exir("ir"),

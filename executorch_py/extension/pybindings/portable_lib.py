@@ -26,6 +26,7 @@ from executorch_py.runtime.runtime import (
     set_default_threads,
 )
 from executorch_py.runtime.signature import Signature
+from executorch_py.terminal_text import quoted, quoted_list
 
 
 def _open(
@@ -59,7 +60,7 @@ class _Methods:
         names = self.program.method_names()
         if name not in names:
             raise InvalidArgument(
-                f"the program has no method {name!r}; it has {sorted(names)} "
+                f"the program has no method {quoted(name)}; it has {quoted_list(sorted(names))} "
                 "[InvalidArgument, error: 0x12]"
             )
         return self.program.method_info(name)

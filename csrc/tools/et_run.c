@@ -2,12 +2,17 @@
 // little-endian bytes in the planned dim order; inputs without an option are ones. Outputs are
 // printed, and written as PREFIX0.bin, PREFIX1.bin … when a prefix is given. Also the longest
 // example of the C API: unlike the library it uses stdio and malloc.
+#define _XOPEN_SOURCE 700  // declares mkstemp, fchmod and realpath
+
 #include "runtime/et.h"
 #include "runtime/half.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #define MAX_LIST 64
 
@@ -49,8 +54,56 @@ typedef struct session {
   size_t n_blocks;
 } session;
 
+// ---- Text of the file, which may hold anything
+
+// The bytes of the UTF-8 character at `at`, stored in *c; 0 if there is none.
+static size_t read_character(const char *at, uint32_t *c) {
+  const uint8_t *const b = (const uint8_t *)at;
+  const size_t n = b[0] < 0x80 ? 1 : b[0] < 0xC2 ? 0 : b[0] < 0xE0 ? 2 : b[0] < 0xF0 ? 3 : 4;
+  *c = n <= 1 ? b[0] : b[0] & (0x7Fu >> n);
+  for (size_t i = 1; i < n; i++) {
+    if ((b[i] & 0xC0) != 0x80) return 0;
+    *c = *c << 6 | (b[i] & 0x3F);
+  }
+  static const uint32_t smallest[] = {0, 0, 0x80, 0x800, 0x10000};
+  const bool is_surrogate = *c >= 0xD800 && *c <= 0xDFFF;
+  return *c < smallest[n] || *c > 0x10FFFF || is_surrogate ? 0 : n;
+}
+
+// Controls, marks of direction and separators of lines: characters that a terminal may obey.
+static bool is_control(uint32_t c) {
+  return c < 0x20 || (c >= 0x7F && c < 0xA0) || c == 0x061C || c == 0x200E || c == 0x200F ||
+         (c >= 0x2028 && c <= 0x202E) || (c >= 0x2066 && c <= 0x2069);
+}
+
+static void print_escaped(FILE *to, const char *text, const char *end) {
+  uint32_t c;
+  while (text < end) {
+    const size_t n = read_character(text, &c);
+    if (n == 0 || is_control(c)) {
+      fprintf(to, c < 0x100 || n == 0 ? "\\x%02x" : "\\u%04x",
+              n == 0 ? (unsigned)(uint8_t)*text : (unsigned)c);
+    } else {
+      fwrite(text, 1, n, to);
+    }
+    text += n == 0 ? 1 : n;
+  }
+}
+
+// A name of the program; the middle of a long one is replaced by its length.
+static void print_name(FILE *to, const char *name) {
+  enum { LONGEST = 160, HEAD = 80, TAIL = 50 };
+  const size_t n = strlen(name);
+  print_escaped(to, name, name + (n <= LONGEST ? n : HEAD));
+  if (n <= LONGEST) return;
+  fprintf(to, "\xe2\x80\xa6 (%zu bytes) \xe2\x80\xa6", n);
+  print_escaped(to, name + n - TAIL, name + n);
+}
+
 static void die(const char *what, const et_error *err) {
-  fprintf(stderr, "et_run: %s: %s: %s\n", what, et_status_name(err->status), err->message);
+  fprintf(stderr, "et_run: %s: %s: ", what, et_status_name(err->status));
+  print_escaped(stderr, err->message, err->message + strlen(err->message));
+  fprintf(stderr, "\n");
   exit(1);
 }
 
@@ -188,8 +241,10 @@ static void load_method(session *s, const options *o) {
   if (et_method_load(&s->program, o->method, &config, &memory, &s->method, &s->err) != ET_OK)
     die("load", &s->err);
   if (o->print != PRINT_NONE) {
-    printf("%s: method %s, %zu instructions, %zu inputs, %zu outputs\n", o->model, s->info.name,
-           s->info.n_instructions, s->info.n_inputs, s->info.n_outputs);
+    printf("%s: method ", o->model);
+    print_name(stdout, s->info.name);
+    printf(", %zu instructions, %zu inputs, %zu outputs\n", s->info.n_instructions,
+           s->info.n_inputs, s->info.n_outputs);
     printf("memory: file %zu bytes, planned %zu, method %zu, scratch %zu; loaded in %.2f ms\n",
            s->model_map.size, planned_bytes, needs.method_bytes, needs.scratch_bytes,
            milliseconds_since(start));
@@ -358,15 +413,45 @@ static void print_tensor(const et_tensor *t, print_mode mode) {
   printf("%s\n", is_readable && n < t->numel ? " …" : "");
 }
 
+static bool write_and_close(FILE *file, const et_tensor *t, bool syncs) {
+  const size_t bytes = et_tensor_bytes(t);
+  bool is_done = file != NULL && (bytes == 0 || fwrite(t->data, 1, bytes, file) == bytes);
+  is_done = is_done && fflush(file) == 0 && (!syncs || fsync(fileno(file)) == 0);
+  if (file != NULL) is_done = fclose(file) == 0 && is_done;
+  return is_done;
+}
+
+// Writes a temporary file beside `path` and renames it: after a failure the old file is whole.
+static bool replace_file(const char *path, mode_t mode, const et_tensor *t) {
+  char temporary[4096 + 8];
+  snprintf(temporary, sizeof temporary, "%s.XXXXXX", path);
+  const int file = mkstemp(temporary);
+  if (file < 0) return false;
+  const bool is_done = write_and_close(fdopen(file, "wb"), t, true) &&
+                       chmod(temporary, mode) == 0 && rename(temporary, path) == 0;
+  if (!is_done) (void)unlink(temporary);
+  return is_done;
+}
+
+// A link is followed, and pipes and devices are written directly, as by fopen().
 static void write_output(const char *prefix, size_t i, const et_tensor *t) {
   char path[4096];
+  struct stat old;
   snprintf(path, sizeof path, "%s%zu.bin", prefix, i);
-  FILE *file = fopen(path, "wb");
-  const size_t bytes = et_tensor_bytes(t);
-  if (file == NULL || (bytes > 0 && fwrite(t->data, 1, bytes, file) != bytes) ||
-      fclose(file) != 0) {
-    refuse("cannot write ", path);
+  const mode_t mask = umask(0);
+  (void)umask(mask);
+  bool is_done;
+  if (stat(path, &old) == 0) {
+    char *const end = S_ISREG(old.st_mode) && access(path, W_OK) == 0 ? realpath(path, NULL) : NULL;
+    is_done = end != NULL && strlen(end) < sizeof path
+                  ? replace_file(end, old.st_mode & 0777, t)
+                  : write_and_close(fopen(path, "wb"), t, false);
+    free(end);
+  } else {
+    is_done = lstat(path, &old) == 0 ? write_and_close(fopen(path, "wb"), t, false)
+                                     : replace_file(path, 0666 & ~mask, t);
   }
+  if (!is_done) refuse("cannot write ", path);
 }
 
 static void show_outputs(const session *s, const options *o) {
@@ -384,7 +469,9 @@ static void show_outputs(const session *s, const options *o) {
     } else if (v->tag == ET_BOOL) {
       printf("Bool %s\n", v->as.b ? "true" : "false");
     } else if (v->tag == ET_STRING) {
-      printf("String %s\n", v->as.string);
+      printf("String ");
+      print_name(stdout, v->as.string);
+      printf("\n");
     } else {
       printf("%s\n", v->tag == ET_NONE ? "None" : "a list");
     }
@@ -414,6 +501,7 @@ static void run_method(session *s, const options *o) {
 int main(int argc, char **argv) {
   const options o = parse_options(argc, argv);
   session s = {0};
+  (void)signal(SIGXFSZ, SIG_IGN);  // a file beyond the limit is then an error of its write
   load_method(&s, &o);
   make_inputs(&s, &o);
   make_outputs(&s, &o);

@@ -134,15 +134,20 @@ def test_a_full_device_behind_a_link_is_an_error(writer: tuple[str, Save], folde
     assert (folder / name).is_symlink()
 
 
-@every_writer
-def test_a_missing_folder_is_named(
-    writer: tuple[str, Save], folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    name, save = writer
-    if save in (save_data, run_and_save):
-        pytest.skip("the folder is made, or the message is printed")
+@pytest.mark.parametrize("name", sorted(set(WRITERS) - {"external weights", "outputs"}))
+def test_a_missing_folder_is_named(name: str, folder: Path) -> None:
+    file, save = WRITERS[name]
     with pytest.raises(FileNotFoundError, match="expected an existing folder"):
-        save(folder / "absent" / name)
+        save(folder / "absent" / file)
+
+
+def test_the_command_line_names_a_missing_folder(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(OSError):
+        run_and_save(folder / "absent" / "outputs.npz")
+    message = capsys.readouterr().err
+    assert "expected an existing folder" in message and message.count("\n") == 1
 
 
 @every_writer

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from support.tolerance import SMALL_LAYER_STEPS, assert_near
 from torch import nn
 from torch.export import Dim
 from torch.export import export as torch_export
@@ -70,7 +71,7 @@ def test_a_recipe_quantizes() -> None:
     session = export(model, [(X,), (X * 0.5,)], recipe)
     targets = [str(n.target) for n in session.get_exported_program().graph.nodes]
     assert any("quantize_per_tensor" in target for target in targets)
-    torch.testing.assert_close(session.run_method()[0], model(X), atol=0.02, rtol=0)
+    assert_near(session.run_method()[0], model(X), SMALL_LAYER_STEPS)
 
 
 def test_a_recipe_transforms_edge_programs() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from support.tolerance import LAYERS_STEPS, assert_near, steps
 from torch import nn
 from torch.export import Dim, export
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
@@ -162,7 +163,7 @@ def test_inputs_and_outputs_stay_quantized_and_tell_their_parameters() -> None:
     result = program.run(codes)
     assert result.dtype == torch.int8
     real = (result.float() - settings["output0_zp"]) * settings["output0_scale"]
-    torch.testing.assert_close(real, model(X), atol=2 * settings["output0_scale"], rtol=0)
+    assert_near(real, model(X), steps(2 * settings["output0_scale"]))
 
 
 def test_a_caller_may_use_parameters_of_its_own() -> None:
@@ -171,7 +172,7 @@ def test_a_caller_may_use_parameters_of_its_own() -> None:
     edge = edge.transform([QuantizeInputs(edge, {0: wish}, "forward")])
     codes = torch.clamp(torch.round(X / 0.02) + 100, 0, 255).to(torch.uint8)
     result = edge.to_executorch().run(codes)
-    torch.testing.assert_close(result, model(X), atol=0.05, rtol=0)
+    assert_near(result, model(X), LAYERS_STEPS)
     assert edge._config_methods is not None
     assert edge._config_methods["forward_input0_dtype"] == ScalarType.BYTE
 

@@ -1,6 +1,6 @@
 """A program of the interop tests: a module, its example inputs, further inputs.
 
-Imported by both virtual environments, so it relies on torch alone. Weights come from a seed, so
+Imported by both virtual environments, so it needs torch alone. Weights come from a seed, so
 both sides see the same numbers.
 """
 
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from support.tolerance import F32, F32_MODEL, INTEROP_OPERATOR, Tolerance
 from torch import nn
 from torch.utils import _pytree as pytree
 
@@ -34,7 +35,7 @@ class Case:
     stateful: bool = False
     upstream_exports: bool = True  # False: a defect of upstream's exporter or kernels prevents it
     from_library: bool = False  # needs a library that only .venv has: traced there for both sides
-    tolerance: tuple[float, float] = (1e-4, 1e-5)
+    tolerance: Tolerance = F32_MODEL
 
     def all_inputs(self) -> list[Inputs]:
         torch.manual_seed(7)
@@ -101,8 +102,8 @@ def typed(
             return tuple(torch.randn(shape).to(dtype) for shape in shapes)
         return tuple(torch.randint(1, 50, shape).to(dtype) for shape in shapes)
 
-    loose = {torch.float16: (1e-2, 1e-2), torch.bfloat16: (4e-2, 4e-2)}
-    return Case(name, lambda: Lambda(function), inputs, tolerance=loose.get(dtype, (1e-5, 1e-6)))
+    tolerance = INTEROP_OPERATOR.get(dtype, F32)
+    return Case(name, lambda: Lambda(function), inputs, tolerance=tolerance)
 
 
 def _rows(*sizes: int) -> Callable[[], list[Inputs]]:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from support.tolerance import MOBILENET_STEPS, SMALL_CNN_STEP
 from torch import nn
 
 from interop.cases import Case, Inputs, Lambda
@@ -349,7 +350,7 @@ QUANTIZED = [
         dynamic_shapes=lambda: (({0: torch.export.Dim("n", min=2, max=8)},),),
         more=lambda: [(torch.randn(n, 3, 16, 16),) for n in (2, 8)],
         from_library=True,
-        tolerance=(0.0, 3e-3),  # one step of the last scale: sums differ in the last bit
+        tolerance=SMALL_CNN_STEP,
     ),
     Case(
         "quantized_linear_dynamic",
@@ -374,6 +375,6 @@ QUANTIZED = [
         _quantized(_vision("mobilenet_v2"), 1, 3, 64, 64, is_per_channel=True),
         lambda: (torch.randn(1, 3, 64, 64),),
         from_library=True,
-        tolerance=(0.0, 4e-3),  # two steps of the last scale: convolutions differ in the last bit
+        tolerance=MOBILENET_STEPS,
     ),
 ]

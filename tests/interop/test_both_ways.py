@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from support.tolerance import EXACT, assert_near
 from support.upstream_peer import Upstream
 from torch.utils import _pytree as pytree
 
@@ -18,17 +19,14 @@ from interop.catalogue import CASES
 
 
 def assert_equal_to_eager(case: Case, found: list[list[Any]]) -> None:
-    rtol, atol = case.tolerance
     for index, (ours, eager) in enumerate(zip(found, expected(case), strict=True)):
         assert len(ours) == len(eager)
         for a, b in zip(ours, eager, strict=True):
             if isinstance(b, torch.Tensor):
-                exact = not b.dtype.is_floating_point
-                torch.testing.assert_close(
+                assert_near(
                     torch.as_tensor(a),
                     b,
-                    rtol=0 if exact else rtol,
-                    atol=0 if exact else atol,
+                    case.tolerance if b.dtype.is_floating_point else EXACT,
                     msg=lambda text, i=index: f"input set {i}: {text}",
                 )
             else:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from support.tolerance import F32_MODEL, assert_near
 from support.upstream_peer import Upstream
 
 from interop.features import FEATURES, run, write
@@ -16,7 +17,7 @@ def assert_equal_to_eager(name: str, folder: Path) -> None:
     assert len(found) == len(expected)
     for ours, (wanted,) in zip(found, expected, strict=True):
         if isinstance(wanted, torch.Tensor):
-            torch.testing.assert_close(ours, [wanted], rtol=1e-4, atol=1e-5)
+            assert_near(ours, [wanted], F32_MODEL)
         else:
             assert ours == [wanted]
 

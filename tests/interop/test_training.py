@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from support.tolerance import F32_MODEL, assert_near
 from support.upstream_peer import Upstream
 
 from executorch_py.exir import ExecutorchBackendConfig, to_edge
@@ -15,13 +16,13 @@ from interop.training import expected, inputs, joint, run, write
 
 def assert_equal_to_eager(folder: Path) -> None:
     for ours, eager in zip(torch.load(folder / "training.pt"), expected(), strict=True):
-        torch.testing.assert_close(ours, eager, rtol=1e-4, atol=1e-5)
+        assert_near(ours, eager, F32_MODEL)
 
 
 @pytest.mark.parametrize("pool", [False, True], ids=["strided", "pooled"])
 def test_loss_and_gradients_of_a_convolution_equal_eager(pool: bool) -> None:
     outputs = to_edge(joint(pool)).to_executorch().run(*inputs())
-    torch.testing.assert_close(outputs, expected(pool)[0], rtol=1e-4, atol=1e-5)
+    assert_near(outputs, expected(pool)[0], F32_MODEL)
 
 
 def test_weights_are_memory_that_an_optimizer_updates(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 import torch
 from support.element_samples import ALL, COMPLEX, ONE_PER_SIZE, REAL, orders, sample
 from support.op_driver import OpError, Out, check_op, isa_limit, isas, run_op
+from support.tolerance import EXACT, assert_near
 
 aten = torch.ops.aten
 SHAPES = [(), (5,), (0, 3), (3, 4), (2, 3, 4), (2, 3, 5, 4), (1, 3, 1, 7)]
@@ -64,7 +65,7 @@ def test_conversions_give_the_same_bits_on_every_instruction_set(source: torch.d
                 (y,) = run_op("aten::_to_copy.out", x, False, None, out=[Out(to, x.shape)])
             results.append(y)
         for y in results[1:]:
-            torch.testing.assert_close(y, results[0], rtol=0, atol=0, equal_nan=True)
+            assert_near(y, results[0], EXACT, equal_nan=True)
 
 
 def test_dim_order_copies_convert_layout_and_type() -> None:

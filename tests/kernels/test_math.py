@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from support.op_driver import Out, isa_limit, isas, library, run_op
+from support.tolerance import F32_SUM, F32_SUM_OF_SQUARES
 
 FUNCTIONS = [
     "acos",
@@ -315,8 +316,8 @@ def test_row_kernels_give_the_same_bits_for_every_instruction_set(n: int) -> Non
     expected = np.empty(4 + 2 * n, dtype=np.float32)
     lib.etd_micro_rows(0, pointer(x), n, pointer(expected), pointer(expected[4:]))
     wide = x.astype(np.float64)
-    np.testing.assert_allclose(expected[0], wide.sum(), rtol=1e-5, atol=1e-4)
-    np.testing.assert_allclose(expected[1], ((wide - 0.25) ** 2).sum(), rtol=1e-5)
+    np.testing.assert_allclose(expected[0], wide.sum(), *F32_SUM)
+    np.testing.assert_allclose(expected[1], ((wide - 0.25) ** 2).sum(), *F32_SUM_OF_SQUARES)
     assert expected[2] == x.max() and expected[3] == x.min()
     for isa in range(1, lib.etd_best_isa() + 1):
         got = np.empty_like(expected)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
+from support.tolerance import F32_LAYERS, assert_near
 
 from executorch_py.exir import to_edge
 from executorch_py.runtime import Runtime
 
-TOLERANCE = {"rtol": 1e-5, "atol": 1e-5}
 SIZES = (1, 5, 3, 8, 8)
 
 
@@ -56,7 +56,7 @@ def test_every_run_equals_eager_whatever_the_size_of_the_first(
     method = Runtime.get().load_program(data, n_threads=n_threads).load_method("forward")
     for size in SIZES:
         x = torch.randn(size, 6, 14, 14).to(memory_format=layout)
-        torch.testing.assert_close(method.execute([x])[0], model(x), **TOLERANCE)
+        assert_near(method.execute([x])[0], model(x), F32_LAYERS)
 
 
 def test_batched_constants_are_packed_for_every_product() -> None:
@@ -66,5 +66,5 @@ def test_batched_constants_are_packed_for_every_product() -> None:
     data = to_edge(torch.export.export(model, (x,))).to_executorch().buffer
     method = Runtime.get().load_program(data).load_method("forward")
     for _ in range(2):
-        torch.testing.assert_close(method.execute([x])[0], model(x), **TOLERANCE)
+        assert_near(method.execute([x])[0], model(x), F32_LAYERS)
         x = torch.randn(3, 40, 40)

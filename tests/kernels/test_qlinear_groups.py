@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 from support.op_driver import Const, OpError, Out, check_op, isa_limit, isas, run_op
+from support.tolerance import F32_GROUPWISE, assert_near
 
 from executorch_py.exir.dialects import integer_ops
 
@@ -83,7 +84,7 @@ class Product:
                     out = [Out(wanted.dtype, tuple(wanted.shape))]
                     (again,) = run_op(NAME, *self.args, out=out, prepared=prepared)
                 assert torch.equal(wanted, again), (isa, prepared)
-        torch.testing.assert_close(got, self.expected(), rtol=1e-5, atol=3e-5)
+        assert_near(got, self.expected(), F32_GROUPWISE)
 
 
 SHAPES = [(0, 64), (1, 32), (1, 256), (7, 128), (2, 3, 96), (64, 64), (65, 32), (131, 64), (3, 0)]

@@ -8,6 +8,7 @@ import pytest
 import torch
 import torch.ao.quantization.fx._decomposed
 from support.op_driver import OpError, Out, assert_close, isa_limit, isas, run_op
+from support.tolerance import EXACT, assert_near
 
 eager = torch.ops.quantized_decomposed
 LIMITS = {
@@ -27,7 +28,7 @@ def run(name: str, expected: torch.Tensor, *args: Any) -> None:
     """Runs an operator with one output of the expected type; values agree bit for bit."""
     out = Out(expected.dtype, expected.shape, order=expected.dim_order())
     (found,) = run_op(f"quantized_decomposed::{name}", *args, out=[out])
-    torch.testing.assert_close(found, expected, rtol=0, atol=0)
+    assert_near(found, expected, EXACT)
 
 
 @pytest.mark.parametrize("source", FLOATS, ids=str)
@@ -83,7 +84,7 @@ def test_scales_chosen_for_each_token(shape: tuple[int, ...]) -> None:
         torch.int8,
         out=[Out(torch.float64, scales.shape), Out(torch.int64, zeros.shape)],
     )
-    torch.testing.assert_close(list(found), [scales, zeros], rtol=0, atol=0)
+    assert_near(list(found), [scales, zeros], EXACT)
     limits = (-128, 127, torch.int8)
     q = eager.quantize_per_token(x, scales, zeros, *limits)
     run("quantize_per_token.out", q, x, scales, zeros, *limits)
@@ -102,7 +103,7 @@ def test_scales_chosen_for_a_tensor(shift: float) -> None:
             *args,
             out=[Out(torch.float64, (1,)), Out(torch.int64, (1,))],
         )
-        torch.testing.assert_close(list(found), [scale, zero], rtol=0, atol=0)
+        assert_near(list(found), [scale, zero], EXACT)
 
 
 def test_a_range_of_integers_wider_than_an_integer_gives_a_scale() -> None:

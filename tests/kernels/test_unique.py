@@ -12,6 +12,7 @@ import pytest
 import torch
 from support.element_samples import REAL, laid_out, orders, sample
 from support.op_driver import OpError, Out, run_op
+from support.tolerance import EXACT, assert_near
 
 A = torch.ops.aten
 
@@ -36,7 +37,7 @@ def check(
     for threads, prepared in ((1, False), (3, True)):
         got = run_op(name, x, *args, out=outs, prepared=prepared, threads=threads)
         for g, w in zip(got, want, strict=True):
-            torch.testing.assert_close(g, w, rtol=0, atol=0, equal_nan=True, check_stride=False)
+            assert_near(g, w, EXACT, equal_nan=True, check_stride=False)
 
 
 @pytest.mark.parametrize("dtype", REAL, ids=str)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 from support.quantized_models import SmallNet, mlp, quantized
+from support.tolerance import EXACT, assert_near
 from torch import nn
 
 from executorch_py.exir import ExecutorchProgramManager, to_edge
@@ -84,7 +85,7 @@ def test_the_batch_of_a_quantized_model_may_vary() -> None:
         program = to_edge(exported).to_executorch()
         for n in (2, 8, 5):
             x = torch.randn(n, 3, 16, 16)
-            torch.testing.assert_close(run(program, x), model(x), rtol=0, atol=0)
+            assert_near(run(program, x), model(x), EXACT)
 
 
 class Tables(nn.Module):

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from support.tolerance import BF16_LAYERS, assert_near
 from torch import nn
 
 from executorch_py.quantizer import (
@@ -176,7 +177,7 @@ def test_float_norms_do_not_change_half_precision_layers() -> None:
     fold_all(graph)
     found = graph(x)
     assert found.dtype == torch.bfloat16
-    torch.testing.assert_close(found, model(x), atol=0.02, rtol=0.02)
+    assert_near(found, model(x), BF16_LAYERS)
 
 
 def test_folded_norms_of_a_model_in_training_are_warned_of() -> None:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import pytest
 import torch
 from support.random_graphs import Drawn, Moves, Norms
+from support.tolerance import F32_MODEL, assert_near
 
 from executorch_py.backends.xnnpack import XnnpackPartitioner
 from executorch_py.exir import ExecutorchBackendConfig, to_edge_transform_and_lower
@@ -77,7 +78,7 @@ def test_drawn_norms_are_folded_to_what_eager_computes(seed: int) -> None:
     model = Norms(seed, sample, n_steps=8)
     prepared = prepare_pt2e(exported(model, sample), quantizer(True))
     with torch.no_grad():
-        torch.testing.assert_close(prepared(*sample), model(*sample), rtol=1e-4, atol=1e-5)
+        assert_near(prepared(*sample), model(*sample), F32_MODEL)
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
+from support.tolerance import F32
 
 from executorch_py import _C
 from executorch_py.runtime import Program, Runtime
@@ -155,7 +156,7 @@ def test_pages_of_packed_weights_in_a_mapped_file_are_discarded(
     for source in (path, data):
         program = Runtime.get().load_program(source, backend_options=options)
         method = program.load_method("forward")
-        np.testing.assert_allclose(method.execute([X])[0], expected, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(method.execute([X])[0], expected, *F32)
         if source is path:
             assert resident_bytes(path) < len(data) // 3  # a huge page or two may stay
     assert data == path.read_bytes()

@@ -45,6 +45,7 @@ from support.op_values import (
     dim_order,
     read_out,
 )
+from support.tolerance import EXACT, OPERATOR, assert_near
 
 # Types of arguments are exported here too, for tests.
 __all__ = [
@@ -72,15 +73,6 @@ __all__ = [
     "time_op",
 ]
 
-# Tolerances (relative, absolute) of torch.testing.assert_close; other types compare exactly.
-TOLERANCES: dict[torch.dtype, tuple[float, float]] = {
-    torch.float16: (1e-3, 1e-5),
-    torch.bfloat16: (1.6e-2, 1e-5),
-    torch.float32: (1.3e-6, 1e-5),
-    torch.float64: (1e-7, 1e-7),
-    torch.complex64: (1.3e-6, 1e-5),
-    torch.complex128: (1e-7, 1e-7),
-}
 ISA_COUNT = 4
 # Repetitions of a call in check_op: whether outputs grow, whether it is prepared, threads.
 WAYS = ((True, False, 1), (False, True, 1), (False, True, 3), (True, True, 1))
@@ -254,21 +246,15 @@ def time_op(
 
 def assert_close(actual: torch.Tensor, expected: torch.Tensor, scale: float = 1.0) -> None:
     """Asserts equal shape and dtype, and values within the dtype's tolerance times `scale`."""
-    rtol, atol = TOLERANCES.get(expected.dtype, (0.0, 0.0))
-    if not expected.dtype.is_floating_point and not expected.dtype.is_complex:
-        scale = 1.0
-    torch.testing.assert_close(
-        actual, expected, rtol=rtol * scale, atol=atol * scale, equal_nan=True, check_stride=False
-    )
+    tolerance = OPERATOR.get(expected.dtype, EXACT).times(scale)
+    assert_near(actual, expected, tolerance, equal_nan=True, check_stride=False)
 
 
 def assert_same(actual: torch.Tensor, expected: torch.Tensor, how: str) -> None:
     """Asserts that elements are equal; NaN equals NaN."""
     if actual.dtype == expected.dtype and torch.equal(actual, expected):
         return
-    torch.testing.assert_close(
-        actual, expected, rtol=0, atol=0, equal_nan=True, msg=lambda m: f"{how}: {m}"
-    )
+    assert_near(actual, expected, EXACT, equal_nan=True, msg=lambda m: f"{how}: {m}")
 
 
 def plain(arg: Any) -> Any:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from support.tolerance import F64_OVER_F32, assert_near
 from torch import nn
 
 from executorch_py.testing.reference import NoReference, as_exported, in_float64
@@ -51,7 +52,7 @@ def test_a_function_is_computed_in_double_precision(name: str) -> None:
     with torch.no_grad():
         narrow = function(X)
     # Near the narrow result, and not merely its digits.
-    torch.testing.assert_close(found.float(), narrow.float(), rtol=1e-3, atol=1e-4)
+    assert_near(found.float(), narrow.float(), F64_OVER_F32)
     assert not torch.equal(found, found.float().double())
 
 

@@ -13,6 +13,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
+from support.tolerance import F32, F32_ROUNDING
 
 import executorch_py
 from executorch_py.cli.main import main
@@ -77,7 +78,7 @@ def test_a_functional_operator_alone_is_exported_and_runs(built: Path, exported:
         import numpy as np
         import executorch_py
         from executorch_py.runtime import Runtime, loaded_ops
-        folder = sys.argv[1]
+        folder, bounds = sys.argv[1], [float(bound) for bound in sys.argv[2:]]
         eager = np.load(folder + "/eager.npz")
         program = Runtime.get().load_program(folder + "/softcap.pte", n_threads=3)
         try:
@@ -93,10 +94,11 @@ def test_a_functional_operator_alone_is_exported_and_runs(built: Path, exported:
         assert "mylib::softcap.out" in Runtime.get().operator_registry.operator_names
         for x, y in (("x", "capped"), ("long", "long_capped")):
             out, = program.load_method("forward").execute([eager[x]])
-            np.testing.assert_allclose(out, eager[y], rtol=1e-5, atol=1e-6)
+            np.testing.assert_allclose(out, eager[y], *bounds)
         assert "torch" not in sys.modules
         """,
         str(built),
+        *map(str, F32),
     )
 
 
@@ -109,17 +111,18 @@ def test_results_state_lists_and_prepared_memory_cross_the_border(
         import numpy as np
         import executorch_py
         from executorch_py.runtime import Runtime
-        folder = sys.argv[1]
+        folder, bounds = sys.argv[1], [float(bound) for bound in sys.argv[2:]]
         executorch_py.load_ops(folder + "/more.so")
         eager = np.load(folder + "/eager.npz")
         method = Runtime.get().load_program(folder + "/several.pte").load_method("forward")
         for run in (1, 2, 3):
             first, second, seen = method.execute([eager["x"]])
-            np.testing.assert_allclose(first, eager["several_0"], rtol=1e-6)
-            np.testing.assert_allclose(second, eager["several_1"], rtol=1e-6)
+            np.testing.assert_allclose(first, eager["several_0"], *bounds)
+            np.testing.assert_allclose(second, eager["several_1"], *bounds)
             assert seen.tolist() == [2 * run]
         """,
         str(built),
+        *map(str, F32_ROUNDING),
     )
 
 

@@ -17,6 +17,7 @@ import torch
 from models.vision import build as build_model
 from support.paths import ROOT
 from support.program_maker import MethodMaker, program_bytes
+from support.tolerance import F32_ROUNDING
 from support.upstream_peer import Upstream
 
 from executorch_py import _C
@@ -261,7 +262,7 @@ def test_a_custom_kernel_is_linked_in_and_runs(
     assert done.returncode == 0, done.stderr
     wanted = 2 * np.tanh(x / 2) if name == "softcap" else x / 2
     found = np.fromfile(tmp_path / "out0.bin", np.float32)
-    np.testing.assert_allclose(found, wanted + x, rtol=1e-6)
+    np.testing.assert_allclose(found, wanted + x, *F32_ROUNDING)
 
 
 def test_each_custom_file_is_measured_beside_the_operators(

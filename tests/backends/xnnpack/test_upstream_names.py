@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from support.tolerance import SMALL_LAYER_STEPS, assert_near
 from torch import nn
 from torch.export import export
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
@@ -81,7 +82,7 @@ def test_a_quantized_model_runs_in_the_delegate() -> None:
     quantized = converted(model, quantizer)
     edge = to_edge_transform_and_lower(export(quantized, (X,)), [], [XnnpackPartitioner()])
     assert len(get_delegates(edge.exported_program().graph)) == 1
-    torch.testing.assert_close(edge.to_executorch().run(X), quantized(X), atol=0.02, rtol=0)
+    assert_near(edge.to_executorch().run(X), quantized(X), SMALL_LAYER_STEPS)
 
 
 def test_only_nodes_that_the_filter_lets_through_are_quantized() -> None:

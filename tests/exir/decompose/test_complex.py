@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import torch
+from support.tolerance import F32
 from torch import Tensor, nn
 from torch.export import Dim
 
@@ -171,7 +172,7 @@ def at_the_ends(dtype: torch.dtype) -> Tensor:
 def same_parts(found: Tensor, wanted: Tensor) -> Tensor:
     """A mask of the parts that are equal, zeros by their sign."""
     a, b = (torch.view_as_real(x) if x.is_complex() else x for x in (found, wanted))
-    alike = torch.isclose(a, b, rtol=1e-5, atol=1e-6, equal_nan=True)
+    alike = torch.isclose(a, b, *F32, equal_nan=True)
     return alike & ((b != 0) | (torch.signbit(a) == torch.signbit(b)))
 
 

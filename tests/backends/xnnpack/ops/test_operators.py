@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from support.tolerance import BF16_LAYERS, assert_near
 from support.upstream_peer import Upstream
 from support.xnnpack_cases import Call, data, seeded
 from torch import Tensor, nn
@@ -88,4 +89,4 @@ def test_layers_in_bfloat16_run_on_both_runtimes_if_enabled(
     upstream.ask("run_inputs", "bf16", tmp_path)
     ours = Runtime.get().load_program(buffer).load_method("forward").execute([x])
     for found in (ours[0], torch.load(tmp_path / "bf16.pt")[0][0]):
-        torch.testing.assert_close(found, module(x), rtol=0.02, atol=0.02)
+        assert_near(found, module(x), BF16_LAYERS)

@@ -13,6 +13,15 @@ import pytest
 import torch
 from support import xnnpack_delegation_cases as cases
 from support.paths import SUPPORT
+from support.tolerance import (
+    DELEGATED,
+    DELEGATED_QUANTIZED,
+    EXACT,
+    F32_LAYERS,
+    LAYERS_STEPS,
+    SMALL_LAYER_STEPS,
+    assert_near,
+)
 from support.xnnpack_quantized_cases import Padded, rounded
 from torch import Tensor, nn
 from torch.export import export
@@ -54,8 +63,7 @@ BETTER_OUTSIDE = (
     "its result has no dimensions",
     "nothing that reads it is delegated",  # a conversion to floats for operators outside
 )
-# Tolerances of element types; dynamic scales also differ from eager torch in the last bits.
-TOLERANCES = {torch.float16: 2e-3, torch.float32: 2e-5}
+# Parts of the names of quantized modules.
 ROUGH = ("dynamic_int8", "8da", "per_tensor", "per_channel", "_quantized", "_qs8")
 
 
@@ -103,10 +111,10 @@ def test_at_least_upstreams_nodes_are_delegated(group: str, name: str) -> None:
 @pytest.mark.parametrize(("group", "name"), ROWS, ids=[name for _, name in ROWS])
 def test_delegated_nodes_give_eagers_numbers(group: str, name: str) -> None:
     for found, wanted in lowered(group).results[name]:
-        tolerance = TOLERANCES.get(wanted.dtype, 0.0)
+        tolerance = DELEGATED.get(wanted.dtype, EXACT)
         if any(word in name for word in ROUGH):
-            tolerance = 0.02
-        torch.testing.assert_close(found, wanted.contiguous(), rtol=tolerance, atol=tolerance)
+            tolerance = DELEGATED_QUANTIZED
+        assert_near(found, wanted.contiguous(), tolerance)
 
 
 @pytest.mark.parametrize("group", cases.groups())
@@ -207,7 +215,7 @@ def test_integers_that_were_moved_are_still_integers(partitioner: Any, share: fl
     module, x = Padded(order=(0, 3, 1, 2)).eval(), torch.randn(1, 6, 6, 3)
     edge = to_edge_transform_and_lower(export(module, (x,)), partitioner=[partitioner()])
     assert edge.delegation_summary().delegated_share == share
-    torch.testing.assert_close(edge.to_executorch().run(x), module(x), rtol=0, atol=0)
+    assert_near(edge.to_executorch().run(x), module(x), EXACT)
 
 
 def test_a_precision_is_given_once() -> None:
@@ -311,7 +319,7 @@ def test_options_mean_what_they_mean_upstream(
     assert counted == Counted(
         names["aten::linear"], names["aten::relu"], len(found.delegates), inputs
     )
-    torch.testing.assert_close(edge.to_executorch().run(x), module(x), rtol=0, atol=0.02)
+    assert_near(edge.to_executorch().run(x), module(x), SMALL_LAYER_STEPS)
 
 
 def test_configs_ask_the_facts_that_the_partitioner_makes_once(
@@ -429,9 +437,7 @@ def test_conversions_are_copied_to_each_region_that_reads_them() -> None:
     manager = to_edge_transform_and_lower(
         export(module, inputs), partitioner=[XnnpackPartitioner()]
     )
-    torch.testing.assert_close(
-        manager.to_executorch().run(*inputs), module(*inputs), rtol=0, atol=0.05
-    )
+    assert_near(manager.to_executorch().run(*inputs), module(*inputs), LAYERS_STEPS)
     left = [r.operator for r in manager.delegation_summary().records if r.delegate is None]
     assert left == ["aten::cumsum"]
 
@@ -538,4 +544,4 @@ def test_of_reshapes_with_two_sizes_found_at_run_time_those_that_change_nothing_
     assert [r.operator for r in left] == ["aten::view_copy"] * 2
     assert all("2 sizes found at run time, and XNNPACK infers one" in r.reason for r in left)
     found = edge.to_executorch().run(x[:2, 1:])
-    torch.testing.assert_close(found, module(x[:2, 1:]), rtol=1e-5, atol=1e-5)
+    assert_near(found, module(x[:2, 1:]), F32_LAYERS)

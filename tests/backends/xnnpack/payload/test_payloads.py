@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from support.tolerance import EXACT, PAYLOAD, assert_near
 from support.upstream_peer import Upstream
 from support.xnnpack_cases import CASES, Case
 from support.xnnpack_group import expected, flat_inputs, lowered, lowered_whole
@@ -24,8 +25,6 @@ from executorch_py import _C
 from executorch_py.backends.xnnpack.payload.payload_flatbuffer import NodeKind, XNNGraph
 from executorch_py.backends.xnnpack.preprocess import XnnpackBackend
 from executorch_py.runtime import Runtime
-
-TOLERANCES = {torch.float32: 2e-5, torch.float16: 1e-2}
 
 
 def _in_half(case: Case) -> Case:
@@ -88,8 +87,7 @@ def ran_here(ran: dict[str, Ran]) -> dict[str, list[list[list[torch.Tensor]]]]:
 
 def close(found: torch.Tensor, wanted: torch.Tensor) -> None:
     """Check results within the tolerance of the element type; whole numbers exactly."""
-    tolerance = TOLERANCES.get(wanted.dtype, 0.0)
-    torch.testing.assert_close(found, wanted.contiguous(), rtol=tolerance, atol=tolerance)
+    assert_near(found, wanted.contiguous(), PAYLOAD.get(wanted.dtype, EXACT))
 
 
 ROWS = [(name, i) for name in groups() for i in range(len(groups()[name]))]

@@ -13,27 +13,13 @@ from typing import Any
 import pytest
 import torch
 from support.paths import SUPPORT, UPSTREAM_PYTHON
+from support.tolerance import UPSTREAM_PAYLOAD, UPSTREAM_QUANTIZED, Tolerance, assert_near
 from support.xnnpack_payload_cases import CASES, Case
 
 from executorch_py import _C
 from executorch_py.runtime import Method, Runtime
 
 TIMEOUT_S = 900
-
-# Upstream's kernels are another revision's; half types are compared in their own precision. Values
-# that are quantized at run time are rounded by the delegate, not by the exported model.
-TOLERANCE = {
-    torch.float32: (1e-5, 1e-5),
-    torch.float16: (4e-3, 4e-3),
-    torch.bfloat16: (4e-2, 4e-2),
-}
-QUANTIZED = {
-    "tensor": (0.0, 0.05),
-    "channel": (0.0, 0.05),
-    "dynamic": (0.0, 0.02),
-    "int4 group": (0.0, 0.02),
-    "int4 channel": (0.0, 0.02),
-}
 
 
 @pytest.fixture(scope="session")
@@ -53,10 +39,10 @@ def load(folder: Path, name: str) -> Method:
     return Runtime.get().load_program((folder / f"{name}.pte").read_bytes()).load_method("forward")
 
 
-def compare(case: Case, found: list[Any], wanted: list[Any], tolerance: Any) -> None:
+def compare(case: Case, found: list[Any], wanted: list[Any], tolerance: Tolerance) -> None:
     assert len(found) == len(wanted)
     for x, y in zip(found, wanted, strict=True):
-        torch.testing.assert_close(x, y, rtol=tolerance[0], atol=tolerance[1])
+        assert_near(x, y, tolerance)
 
 
 @pytest.mark.skipif("XnnpackBackend" not in _C.backend_names(), reason="built without XNNPACK")
@@ -66,6 +52,6 @@ def test_a_delegate_of_upstream_gives_eager_and_upstream_results(name: str, expo
     results = torch.load(exported / f"{name}.pt")
     for inputs, (eager, upstream) in zip(case.all_inputs(), results, strict=True):
         ours = list(method.execute(list(inputs)))
-        near = TOLERANCE[case.dtype]
+        near = UPSTREAM_PAYLOAD[case.dtype]
         compare(case, ours, upstream, near)
-        compare(case, ours, eager, QUANTIZED.get(case.quantize, near))
+        compare(case, ours, eager, UPSTREAM_QUANTIZED.get(case.quantize, near))

@@ -11,6 +11,7 @@ import pytest
 import torch
 from interop.catalogue import CASES
 from interop.structures import Overwriting
+from support.tolerance import F16_FUNCTIONS, F32, assert_near
 from torch import nn
 from torch.utils import _pytree as pytree
 
@@ -52,8 +53,8 @@ def test_every_operator_that_may_write_over_an_operand_gives_eagers_numbers(half
     assert used == aten
     expected = pytree.tree_leaves(model(*inputs))
     for ours, eager in zip(pytree.tree_leaves(program.run(*inputs)), expected, strict=True):
-        tolerance = {"rtol": 2e-2, "atol": 1e-2} if half else {"rtol": 1e-5, "atol": 1e-6}
-        torch.testing.assert_close(torch.as_tensor(ours), eager, equal_nan=True, **tolerance)
+        tolerance = F16_FUNCTIONS if half else F32
+        assert_near(torch.as_tensor(ours), eager, tolerance, equal_nan=True)
 
 
 def chain(x: torch.Tensor) -> torch.Tensor:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import torch
+from support.tolerance import F32_MODEL, assert_near
 from torch import nn
 from torch.ao.quantization.fx import _decomposed  # noqa: F401 - the operators of Integers
 
@@ -18,7 +19,6 @@ from executorch_py.exir.program.config import ExecutorchBackendConfig
 from executorch_py.testing import assert_parity
 
 Lower = Callable[..., Any]
-TOLERANCE = {"rtol": 1e-4, "atol": 1e-5}
 
 
 def check(lower: Lower, machine: Any, model: nn.Module, *calls: tuple[Any, ...]) -> Any:
@@ -29,7 +29,7 @@ def check(lower: Lower, machine: Any, model: nn.Module, *calls: tuple[Any, ...])
         with torch.no_grad():
             expected = torch.utils._pytree.tree_leaves(model(*inputs))
         for ours, eager in zip(run(*inputs), expected, strict=True):
-            torch.testing.assert_close(ours, eager, **TOLERANCE)
+            assert_near(ours, eager, F32_MODEL)
     return program
 
 
@@ -253,7 +253,7 @@ def test_without_in_place_writes_the_numbers_are_the_same(lower: Lower, machine:
     run = machine(program)
     for _ in range(2):
         for ours, eager in zip(run(*inputs), model(*inputs), strict=True):
-            torch.testing.assert_close(ours, eager, **TOLERANCE)
+            assert_near(ours, eager, F32_MODEL)
 
 
 class Exchange(nn.Module):

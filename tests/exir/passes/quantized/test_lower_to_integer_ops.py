@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from support.low_bit_network import INDICES, TORCHAO
+from support.tolerance import F32_LAYERS, assert_near
 from torch import nn
 from torch.export import Dim
 from torch.nn import functional as F
@@ -238,7 +239,7 @@ def test_a_dynamic_layer_multiplies_integers(is_per_channel: bool) -> None:
     names = instructions(program)
     assert names.count("qlinear_float*") == 2
     assert not {n for n in names if n.startswith("dequantize")}
-    torch.testing.assert_close(program.run(x), graph(x), rtol=1e-5, atol=1e-5)
+    assert_near(program.run(x), graph(x), F32_LAYERS)
 
 
 @pytest.mark.parametrize(
@@ -261,7 +262,7 @@ def test_weights_of_4_bits_in_groups_are_multiplied_by_integers(
     assert len(program.buffer) < len(edge.to_executorch().buffer) + 4096
     for n in (0, 1, 5, 70):
         rows = 3 * torch.randn(n, 256) + 1
-        torch.testing.assert_close(program.run(rows), graph(rows), rtol=1e-5, atol=1e-5)
+        assert_near(program.run(rows), graph(rows), F32_LAYERS)
 
 
 @pytest.mark.parametrize("name", ["8da4w", "8da4w with zero points"])

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from support.tolerance import EXACT, assert_near
 from torch import nn
 from torch.utils import _pytree as pytree
 
@@ -66,7 +67,7 @@ def run(lower: Any, machine: Any, model: Table, config: Any = None) -> Any:
     program = lower(model, model.inputs, config)
     expected = pytree.tree_leaves(model(*model.inputs))
     for ours, eager in zip(machine(program)(*model.inputs), expected, strict=True):
-        torch.testing.assert_close(ours, eager, rtol=0, atol=0, equal_nan=True)
+        assert_near(ours, eager, EXACT, equal_nan=True)
         assert torch.equal(torch.signbit(ours), torch.signbit(eager))
     return program
 

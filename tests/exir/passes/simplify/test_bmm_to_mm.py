@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from support.tolerance import EXACT, assert_near
 from torch import nn
 from torch.export import Dim, export
 
@@ -54,7 +55,7 @@ def test_a_repeated_weight_is_used_once(model: type[nn.Module], dynamic: bool) -
     before = lowered(subject, x, shapes, remove_redundant=False)
     assert "aten::mm" in operators(program) and "aten::bmm" not in operators(program)
     assert "aten::bmm" in operators(before)
-    torch.testing.assert_close(program.run(x), before.run(x), rtol=0, atol=0)
+    assert_near(program.run(x), before.run(x), EXACT)
     assert program.verify(subject, x).ok
 
 

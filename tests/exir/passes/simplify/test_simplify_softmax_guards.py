@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import torch
+from support.tolerance import EXACT, assert_near
 from torch import nn
 from torch.export import export
 
@@ -48,6 +49,6 @@ def test_rows_without_keys_and_with_nan_keep_their_bits() -> None:
     short, long = lowered(), lowered(remove_redundant=False)
     assert "aten::any" in operators(long)
     y, expected = short.run(*inputs()), long.run(*inputs())
-    torch.testing.assert_close(y, expected, rtol=0, atol=0, equal_nan=True)
+    assert_near(y, expected, EXACT, equal_nan=True)
     torch.testing.assert_close(y, Attention()(*inputs()), equal_nan=True)
     assert bool((y[:, :, 3] == 0).all()) and bool(y[:, :, 6].isnan().all())

@@ -1,8 +1,8 @@
-r"""Names from files as text for terminals, warnings and errors.
+"""Names from files as text for terminals, warnings and errors.
 
 A name of a program file may hold anything. Characters that are not printable are escaped as in
-repr(): controls, marks of direction, separators of lines, bytes that are not UTF-8 (`\x1b`,
-`\u202e`). Printable Unicode stays. The middle of a long name is replaced by its length.
+repr(): controls, marks of direction, separators of lines, bytes that are not UTF-8. Printable
+Unicode stays. The middle of a long name is replaced by its length.
 csrc/bindings/py_text.h is the counterpart for messages of the extension.
 """
 

@@ -9,7 +9,7 @@
 // The text with escapes such as \x1b in place of all that is not printable. A new reference.
 PyObject *py_text_printable(PyObject *text) __attribute__((cold));
 
-// The same for bytes of a message, which need not be UTF-8.
+// Bytes of a message, which need not be UTF-8, as such a text.
 PyObject *py_text_from_message(const char *message) __attribute__((cold));
 
 // repr() of a name; the middle of a long one is replaced by its length. A new reference.

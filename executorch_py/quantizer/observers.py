@@ -57,7 +57,8 @@ class Statistics:
         Each run of the model calls the observer at `n_places` places, which count as one sample.
         """
         if self.calls % n_places == 0:
-            self.samples += int(x.shape[0]) if x.dim() > 1 else 1
+            # The first place may be an operand of `cat` without elements.
+            self.samples += max(int(x.shape[0]), 1) if x.dim() > 1 else 1
         self.calls += 1
         if x.numel() == 0:
             return False

@@ -256,6 +256,17 @@ def _padding(node: fx.Node) -> Form:
     return _aten.constant_pad_nd.default, (node.args[0], node.args[1], argument(node, "value") or 0)
 
 
+def _without_empty(node: fx.Node) -> Form:
+    """The concatenation of operands with elements; PruneEmptyTensorsPass drops the others."""
+    given = argument(node, "tensors")
+    full = [arg for arg in given if not any(_is_zero(n) for n in arg.meta["val"].shape)]
+    return node.target, (full or given, argument(node, "dim"))
+
+
+def _is_zero(size: Any) -> bool:
+    return isinstance(size, int) and size == 0
+
+
 def _as_result(node: fx.Node) -> Form:
     return _aten.view_copy.default, (node.args[0], list(node.meta["val"].shape))
 
@@ -285,6 +296,7 @@ _FORMS: dict[Any, Any] = {
         _aten._softmax.default,
         (node.args[0], argument(node, "dim"), False),
     ),
+    _aten.cat.default: _without_empty,
     _aten.pad.default: _padding,
     **dict.fromkeys(
         (_aten.view.default, _aten.reshape.default, _aten.unflatten.int, _aten.flatten.using_ints),

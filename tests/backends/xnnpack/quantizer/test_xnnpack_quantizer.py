@@ -10,8 +10,9 @@ from torch import fx, nn
 from torch.nn import functional as F
 
 from executorch_py.backends.xnnpack import XnnpackPartitioner
-from executorch_py.exir import to_edge_transform_and_lower
+from executorch_py.exir import EdgeProgramManager, to_edge, to_edge_transform_and_lower
 from executorch_py.quantizer import (
+    AnnotationError,
     QuantizationConfig,
     XNNPACKQuantizer,
     calibrate,
@@ -215,3 +216,37 @@ def test_upstreams_path_gives_the_same_quantizer() -> None:
 def test_bounds_beyond_int8_are_refused(bounds: dict[str, int]) -> None:
     with pytest.raises(ValueError, match="expected a range within -128 … 127"):
         get_symmetric_quantization_config(**bounds)
+
+
+class Joined(nn.Module):
+    """Twice a concatenation, of which some operands may have no elements."""
+
+    def forward(self, *parts: torch.Tensor) -> torch.Tensor:
+        joined = torch.cat(parts, 0)
+        return joined + joined
+
+
+@pytest.mark.parametrize("lower", [to_edge_transform_and_lower, to_edge])
+@pytest.mark.parametrize("rows", [(0, 1, 3, 0), (2, 0)])
+def test_a_concatenation_with_empty_operands_is_quantized(
+    rows: tuple[int, ...], lower: Callable[..., EdgeProgramManager]
+) -> None:
+    torch.manual_seed(0)
+    parts = tuple(torch.randn(n, 2, 3) for n in rows)
+    quantizer = XNNPACKQuantizer().set_global(STATIC)
+    prepared = prepare_pt2e(torch.export.export(Joined(), parts).module(), quantizer)
+    calibrate(prepared, [parts, tuple(-part for part in parts)])
+    model = convert_pt2e(prepared)
+    assert quantized_names(model) == {"cat", "add"}
+    edge = lower(torch.export.export(model, parts)).to_backend(XnnpackPartitioner())
+    assert all(record.delegate for record in edge.delegation_summary().records)
+    found = edge.to_executorch().run(*parts)
+    torch.testing.assert_close(found, model(*parts), rtol=0, atol=0)
+    torch.testing.assert_close(found, Joined()(*parts), rtol=0, atol=0.02)
+
+
+def test_a_concatenation_of_empty_operands_alone_stays_as_it_is() -> None:
+    parts = (torch.zeros(0, 2), torch.zeros(0, 2))
+    quantizer = XNNPACKQuantizer().set_global(STATIC)
+    with pytest.raises(AnnotationError, match="has no elements"):
+        prepare_pt2e(torch.export.export(Joined(), parts).module(), quantizer)

@@ -9,7 +9,8 @@ import torch
 from support.tolerance import F32_MODEL, assert_near
 from support.upstream_peer import Upstream
 
-from executorch_py.exir import ExecutorchBackendConfig, to_edge
+from executorch_py.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
+from executorch_py.exir import ExecutorchBackendConfig, to_edge, to_edge_transform_and_lower
 from executorch_py.exir.passes import MemoryPlanningPass
 from interop.training import expected, inputs, joint, run, write
 
@@ -58,3 +59,11 @@ def test_trained_weights_have_memory_whatever_else_is_planned(options: dict[str,
     for name in ("conv.weight", "conv.bias", "last.weight", "last.bias"):
         assert tensors[name].allocation_info is not None and tensors[name].data_buffer_idx > 0
     assert tensors["frozen.bias"].allocation_info is None
+
+
+def test_delegates_leave_trained_weights_to_the_program() -> None:
+    edge = to_edge_transform_and_lower(joint(), partitioner=[XnnpackPartitioner()])
+    assert {"frozen.bias"}.isdisjoint(edge.exported_program().state_dict), "a delegate has it"
+    outputs, eager = edge.to_executorch().run(*inputs()), expected()[0]
+    assert len(outputs) == len(eager)
+    torch.testing.assert_close(outputs[5:], eager[5:], rtol=0, atol=0)

@@ -6,14 +6,23 @@ from torch import fx
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 
+from executorch_py.exir.ir.graph import trained_parameters
+
 _DATA = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
 
 
 def _data_placeholders(edge_program: ExportedProgram) -> list[tuple[fx.Node, bool]]:
-    """(placeholder of a parameter, buffer or constant, whether the program writes it)."""
+    """(placeholder of a parameter, buffer or constant, whether the program writes it).
+
+    Weights that training updates are left out: an optimiser could not reach them in a delegate.
+    """
     signature = edge_program.graph_signature
-    mutated = set(signature.buffers_to_mutate.values())
-    specs = {s.arg.name: s for s in signature.input_specs if s.kind in _DATA}
+    mutated, trained = set(signature.buffers_to_mutate.values()), trained_parameters(signature)
+    specs = {
+        spec.arg.name: spec
+        for spec in signature.input_specs
+        if spec.kind in _DATA and spec.target not in trained
+    }
     return [
         (node, specs[node.name].target in mutated)
         for node in edge_program.graph.nodes

@@ -148,7 +148,7 @@ _STEPS = {
 }
 
 
-def _quantized(module: nn.Module, inputs: tuple[Tensor, ...], how: str) -> Any:
+def _quantized(module: nn.Module, inputs: tuple[Tensor, ...], how: str, dynamic: Any = None) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
@@ -176,7 +176,8 @@ def _quantized(module: nn.Module, inputs: tuple[Tensor, ...], how: str) -> Any:
             "dynamic": {"is_per_channel": True, "is_dynamic": True},
         }[how]
         quantizer = XNNPACKQuantizer().set_global(get_symmetric_quantization_config(**settings))
-        prepared = prepare_pt2e(export(module, inputs).module(), quantizer)
+        exported = export(module, inputs, dynamic_shapes=dynamic)
+        prepared = prepare_pt2e(exported.module(), quantizer)
         prepared(*inputs)
         return convert_pt2e(prepared)
 

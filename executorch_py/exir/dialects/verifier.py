@@ -368,6 +368,16 @@ def accepting_torch(verifier: type[Verifier], any_layout: bool = False) -> Any:
     return made
 
 
+def accepting(verifier: type[Verifier], ops: Sequence[OpOverload]) -> type[Verifier]:
+    """The verifier of an edge program that accepts further operators."""
+    if not issubclass(verifier, _EdgeVerifier):
+        return verifier
+    rules = dataclasses.replace(
+        verifier.rules, exceptions=verifier.rules.exceptions | frozenset(ops)
+    )
+    return _class_with(_EdgeVerifier, verifier.__name__, rules)
+
+
 def get_aten_verifier(config: VerifierConfig) -> Any:
     """The class of the ATen verifier for `config`."""
     if config._check_ir_validity:

@@ -17,6 +17,7 @@ from executorch_py.backends.xnnpack.partition.config.xnnpack_config import (
     XNNPartitionerConfig,
     config_key,
 )
+from executorch_py.backends.xnnpack.partition.restore_linear import ORIGIN
 from executorch_py.backends.xnnpack.support.capability import COMPANIONS, GraphFacts, reason
 from executorch_py.backends.xnnpack.support.node_facts import (
     ConfigPrecisionType,
@@ -55,7 +56,16 @@ class Request:
     forms: frozenset[str] | None = None
 
     def _config(self, facts: NodeFacts) -> XNNPartitionerConfig | None:
-        return self.operators.get(config_key(facts.key))
+        """The config of an operator; a restored linear layer may have that of its product."""
+        origin = facts.node.meta.get(ORIGIN, facts.key)
+        found = self.operators.get(config_key(facts.key))
+        return self.operators.get(config_key(origin)) if found is None else found
+
+    def exclusion(self, facts: NodeFacts, program: ExportedProgram) -> str | None:
+        """Why the node's config excludes it; None if it does not, or if there is none."""
+        config = self._config(facts)
+        taken = config is None or config.takes(facts, program)
+        return None if taken else f"{type(config).__name__} refuses it"
 
     def refusal(self, facts: NodeFacts, program: ExportedProgram) -> str | None:
         """Why the options exclude a node; None if they do not."""
@@ -68,9 +78,7 @@ class Request:
         if self.precisions.isdisjoint(enabled):
             kinds = " or ".join(_KINDS[p] for p in ConfigPrecisionType if p in self.precisions)
             return f"it is never {kinds}; the partitioner's options exclude the rest"
-        if config is not None and not config.takes(facts, program):
-            return f"{type(config).__name__} refuses it"
-        return None
+        return self.exclusion(facts, program)
 
     def quantizes(self, facts: NodeFacts) -> bool:
         """Whether the conversions of a selected operator are selected with it."""

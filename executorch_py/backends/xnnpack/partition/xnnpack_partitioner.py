@@ -7,7 +7,7 @@ upstream's options, writes the tags, and writes reasons to nodes that stay.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -18,11 +18,13 @@ from executorch_py.backends.xnnpack.partition.config import ALL_PARTITIONER_CONF
 from executorch_py.backends.xnnpack.partition.config.xnnpack_config import XNNPartitionerConfig
 from executorch_py.backends.xnnpack.partition.prepare import prepare
 from executorch_py.backends.xnnpack.partition.regions import Regions, edges_of
+from executorch_py.backends.xnnpack.partition.restore_linear import Decomposed, restore
 from executorch_py.backends.xnnpack.partition.selection import Request, Selection
 from executorch_py.backends.xnnpack.partition.unroll_recurrent import unroll_recurrent
 from executorch_py.backends.xnnpack.preprocess import XnnpackBackend
 from executorch_py.backends.xnnpack.support.capability import GraphFacts, reason, serializable
 from executorch_py.backends.xnnpack.support.node_facts import (
+    NOT_LINEAR,
     ConfigPrecisionType,
     NodeFacts,
     Options,
@@ -42,7 +44,7 @@ from executorch_py.exir.backend.partitioner import (
 )
 from executorch_py.exir.backend.reports import note_reason
 from executorch_py.exir.backend.tagging import tag_constant_data
-from executorch_py.exir.ir.graph import constant_tensors
+from executorch_py.exir.ir.graph import constant_tensors, copy_program
 from executorch_py.exir.ir.graph_modules import graph_modules
 from executorch_py.exir.ir.op_traits import RESHAPES, op_key
 
@@ -150,16 +152,67 @@ class XnnpackPartitioner(Partitioner):
     # ---- partitioning
 
     def transform_before_partition(self, edge_program: ExportedProgram) -> ExportedProgram:
-        """Rewrite operators that would divide delegates; see prepare.py."""
-        prepare(edge_program)
-        return edge_program
+        """Rewrite operators that would divide delegates; see restore_linear.py and prepare.py.
+
+        Only layers that are delegated are restored, since no core operator is a linear layer.
+        """
+        left: dict[str, str] = {}  # products of layers that the selection leaves, with reasons
+        while True:
+            program = copy_program(edge_program)
+            restored = self._restore_linears(program, left)
+            prepare(program)
+            if not restored:
+                return program
+            tagged = copy_program(program)
+            _, [(gm, selection), *_] = self._tag(tagged)
+            outside = {
+                restored[node.name]: selection.reasons.get(node, _ONLY_MOVES)
+                for node in gm.graph.nodes
+                if node.name in restored and "delegation_tag" not in node.meta
+            }
+            if not outside:
+                return program
+            left |= outside
+
+    def _restore_linears(self, program: ExportedProgram, left: Mapping[str, str]) -> dict[str, str]:
+        """Restore layers in place, but those in `left`, and note why others are not restored."""
+        request, facts = self._request, GraphFacts(constant_tensors(program), self._request.options)
+
+        def concerns(layer: Decomposed) -> bool:
+            if layer.product.name in left:
+                layer.product.meta[NOT_LINEAR] = left[layer.product.name]
+                return False
+            return bool(self._weights_stay_outside or is_dequantize(layer.weight) or layer.reshapes)
+
+        def accepts(product: fx.Node, linear: fx.Node) -> bool:
+            why = request.exclusion(facts[product], program)
+            why = why or reason(facts[linear], request.forms)
+            why = why or request.refusal(facts[linear], program)
+            if why is not None:
+                product.meta[NOT_LINEAR] = why
+            return why is None
+
+        return restore(program, concerns, accepts)
 
     def _forms(self) -> frozenset[str]:
         return serializable() if self._request.forms is None else self._request.forms
 
     def partition(self, exported_program: ExportedProgram) -> PartitionResult:
         """Tag the nodes of each delegate, in all graphs of a program."""
+        tags, selections = self._tag(exported_program)
+        for gm, selection in selections:
+            self._note(gm, selection)
+        tag_constant_data(exported_program)
+        if self._weights_stay_outside:
+            _leave_weights(exported_program)
+        return PartitionResult(exported_program, tags)
+
+    def _tag(
+        self, exported_program: ExportedProgram
+    ) -> tuple[dict[str, DelegationSpec], list[tuple[fx.GraphModule, Selection]]]:
+        """Tag the calls of each delegate; return the tags, and the selection from each graph."""
         tags: dict[str, DelegationSpec] = {}
+        selections: list[tuple[fx.GraphModule, Selection]] = []
         constants = constant_tensors(exported_program)
         for gm in graph_modules(exported_program.graph_module):
             known = constants if gm is exported_program.graph_module else {}
@@ -171,11 +224,8 @@ class XnnpackPartitioner(Partitioner):
                 for node in nodes:
                     node.meta["delegation_tag"] = tag
             _tag_movable(gm, selection)
-            self._note(gm, selection)
-        tag_constant_data(exported_program)
-        if self._weights_stay_outside:
-            _leave_weights(exported_program)
-        return PartitionResult(exported_program, tags)
+            selections.append((gm, selection))
+        return tags, selections
 
     def _regions(self, gm: fx.GraphModule, selection: Selection) -> list[list[fx.Node]]:
         facts = selection.facts

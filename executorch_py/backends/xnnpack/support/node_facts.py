@@ -43,6 +43,8 @@ _MOVES = frozenset(
     }
 )
 _ACTIVATIONS = ("aten::relu", "aten::relu6", "aten::hardtanh", "aten::clamp")
+# In the meta of a product that is not made a linear layer again: why, see partition/.
+NOT_LINEAR = "not_linear"
 
 
 class Quantized(Enum):

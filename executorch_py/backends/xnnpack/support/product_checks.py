@@ -10,7 +10,7 @@ import torch
 from torch import fx
 
 from executorch_py.backends.xnnpack.support.capability_checks import dtype_name, dynamic_sizes
-from executorch_py.backends.xnnpack.support.node_facts import NodeFacts, Quantized
+from executorch_py.backends.xnnpack.support.node_facts import NOT_LINEAR, NodeFacts, Quantized
 from executorch_py.backends.xnnpack.support.weight_checks import form_refusal, transposed_integers
 from executorch_py.exir.ir.match import argument
 from executorch_py.exir.ir.op_traits import op_key
@@ -56,10 +56,9 @@ def _weights(facts: NodeFacts, weight: fx.Node, bias: fx.Node | None, computed: 
             return "its weights are quantized at run time"
         integers = transposed_integers(facts, weight)
         if integers is not None:
-            return form_refusal(facts, integers, facts.quantized(_activation(facts, weight))) or (
-                "its weights are integers that are transposed first; to_edge_transform_and_lower "
-                "keeps linear layers whole"
-            )
+            refusal = form_refusal(facts, integers, facts.quantized(_activation(facts, weight)))
+            why: str | None = facts.node.meta.get(NOT_LINEAR)
+            return refusal or why or "its weights are integers that are transposed first"
     if bias is not None and facts.constant(bias) is None and not computed:
         return "its bias is computed at run time"
     return _precision(facts, weight)

@@ -1,7 +1,8 @@
 """`llama::fast_hadamard_transform` and `llama::gated_delta_rule`, registered with torch on import.
 
-The first multiplies rows by a Hadamard matrix; the second is linear attention with a state that
-decays and is corrected at each step. The kernels are in csrc/kernels/op/hadamard.c and
+The first multiplies rows by a Hadamard matrix. The second is linear attention with a state that
+decays and is corrected at each step; queries may have more heads than the states, in groups that
+read one state. The kernels are in csrc/kernels/op/hadamard.c and
 csrc/kernels/op/attention/gated_delta_rule.c.
 """
 
@@ -69,11 +70,20 @@ def _gated_delta_rule_shape(
     initial_state: torch.Tensor,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     torch._check(
-        key.dim() == 4 and query.shape == key.shape and value.shape[:3] == key.shape[:3],
+        key.dim() == 4
+        and query.dim() == 4
+        and query.shape[0] == key.shape[0]
+        and query.shape[2:] == key.shape[2:]
+        and value.dim() == 4
+        and value.shape[:3] == key.shape[:3],
         lambda: (
             "expected query, key and value of [batch, head, step, dim], got "
             f"{query.shape}, {key.shape}, {value.shape}"
         ),
+    )
+    torch._check(
+        query.size(1) == _group(query, key) * key.size(1),
+        lambda: f"query: expected a multiple of key's {key.size(1)} heads, got {query.size(1)}",
     )
     torch._check(
         decay.shape in (key.shape, key.shape[:3]) and beta.shape == key.shape[:3],
@@ -89,7 +99,13 @@ def _gated_delta_rule_shape(
             f"{[*key.shape[:2], key.size(3), value.size(3)]}, got {initial_state.shape}"
         ),
     )
-    return value.new_empty(value.shape), initial_state.new_empty(initial_state.shape)
+    results = value.new_empty((*query.shape[:3], value.size(3)))
+    return results, initial_state.new_empty(initial_state.shape)
+
+
+def _group(query: torch.Tensor, key: torch.Tensor) -> int:
+    """The heads of queries that read the state of one head of keys and values."""
+    return query.size(1) // key.size(1) if key.size(1) else 0
 
 
 def _gated_delta_rule(
@@ -100,16 +116,18 @@ def _gated_delta_rule(
     beta: torch.Tensor,
     initial_state: torch.Tensor,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    _gated_delta_rule_shape(query, key, value, decay, beta, initial_state)
+    empty, _ = _gated_delta_rule_shape(query, key, value, decay, beta, initial_state)
     state, results = initial_state.clone(), []
+    queries = query.unflatten(1, (key.size(1), _group(query, key)))
     factors = decay if decay.dim() == 4 else decay.unsqueeze(-1)
     for t in range(key.size(2)):
         k = key[:, :, t, :, None]
         state = state * factors[:, :, t, :, None]
         correction = (value[:, :, t] - (state * k).sum(-2)) * beta[:, :, t, None]
         state = state + k * correction.unsqueeze(-2)
-        results.append((state * query[:, :, t, :, None]).sum(-2))
-    return torch.stack(results, 2) if results else value.clone(), state
+        read = (state.unsqueeze(2) * queries[:, :, :, t, :, None]).sum(-2)
+        results.append(read.flatten(1, 2))
+    return torch.stack(results, 2) if results else empty, state
 
 
 _DELTA_RULE = (
@@ -119,7 +137,12 @@ for _operator in (
     Operator("fast_hadamard_transform", "Tensor mat", "out", _fast_hadamard_transform, _check_rows),
     *(
         Operator(
-            name, _DELTA_RULE, "out, final_state_out", _gated_delta_rule, _gated_delta_rule_shape
+            name,
+            _DELTA_RULE,
+            "out, final_state_out",
+            _gated_delta_rule,
+            _gated_delta_rule_shape,
+            apart=("final_state_out", "initial_state"),
         )
         for name in ("gated_delta_rule", "channelwise_gated_delta_rule")
     ),

@@ -21,7 +21,8 @@ class Operator:
 
     `arguments` is the schema's argument list without the out arguments; the functional and the out
     overload share it. Alias letters in it mark tensors that are updated in place. `outs` is the
-    comma-separated list of out arguments, one for each result.
+    comma-separated list of out arguments, one for each result. `apart` is a pair of an out argument
+    and an argument whose memory must not overlap.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Operator:
     run: Callable[..., Any]
     shape: Callable[..., Any]
     namespace: str = "llama"
+    apart: tuple[str, str] | None = None
 
 
 @cache
@@ -42,8 +44,35 @@ def _results(operator: Operator, kwargs: dict[str, Any]) -> tuple[torch.Tensor, 
     return tuple(kwargs.pop(out) for out in operator.outs.split(", "))
 
 
+def _check_apart(
+    operator: Operator, names: tuple[str, str], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> None:
+    out, other = names
+    arguments = [argument.split()[-1] for argument in operator.arguments.split(", ")]
+    operands = {**dict(zip(arguments, args, strict=False)), **kwargs}
+    (begin, end), (first, last) = _addresses(operands[out]), _addresses(operands[other])
+    torch._check(
+        end <= first or last <= begin,
+        lambda: (
+            f"{operator.name}: {out}: expected memory apart from {other}, got memory that "
+            "overlaps it"
+        ),
+    )
+
+
+def _addresses(tensor: torch.Tensor) -> tuple[int, int]:
+    """The addresses of a tensor's first byte and of the first byte behind it."""
+    begin, size = tensor.data_ptr(), tensor.element_size()
+    if tensor.numel() == 0:
+        return begin, begin
+    steps = zip(tensor.shape, tensor.stride(), strict=True)
+    return begin, begin + size * (1 + sum((n - 1) * step for n, step in steps))
+
+
 def _out_variant(operator: Operator) -> Callable[..., Any]:
     def run_out(*args: Any, **kwargs: Any) -> Any:
+        if operator.apart is not None:
+            _check_apart(operator, operator.apart, args, kwargs)
         given = _results(operator, kwargs)
         results = operator.run(*args, **kwargs)
         for out, result in zip(given, [results] if len(given) == 1 else results, strict=True):

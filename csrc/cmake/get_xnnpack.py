@@ -188,6 +188,7 @@ def cache_key(settings: Settings) -> str:
     lines = [
         str(RECIPE),
         *(f"{tarball.name} {tarball.sha256}" for tarball in xnnpack_sources.TARBALLS),
+        *map(str, xnnpack_sources.PATCHES),
         *CMAKE_FLAGS,
         *sanitizer_flags(settings),
         *(tree_identity(*named) for named in sorted(settings.trees.items())),

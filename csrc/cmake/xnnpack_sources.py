@@ -266,6 +266,27 @@ PATCHES = (
         "        ? (xnn_pack_conv_goki_w_fn) gemm_config->pack_igemm_goki\n"
         "        : (xnn_pack_conv_goki_w_fn) xnn_pack_f32_conv_goki_w,\n",
     ),
+    # Weights that are computed at run time are packed into memory of earlier values. Kernels that
+    # take several k at once need zeros behind the last k, which packing leaves out: a product was
+    # wrong if its inner size was no multiple of 4 and it had fewer columns than a tile.
+    SourcePatch(
+        "src/operator-run.c",
+        "the memory of packed transposed weights",
+        " context->packed_weights + n_block_start * context->w_stride);\n",
+        " context->packed_weights + n_block_start * context->w_stride);\n"
+        "  if (context->kc % (context->kr * context->sr) != 0) {\n"
+        "    memset(packed_weights, 0, context->nr * context->w_stride);\n"
+        "  }\n",
+    ),
+    SourcePatch(
+        "src/operator-run.c",
+        "the memory of packed weights",
+        " context->packed_weights + context->w_stride * n_block_start);\n",
+        " context->packed_weights + context->w_stride * n_block_start);\n"
+        "  if (context->kc % (context->kr * context->sr) != 0) {\n"
+        "    memset(packed_weights, 0, context->nr * context->w_stride);\n"
+        "  }\n",
+    ),
 )
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from support.tolerance import BF16_LAYERS, assert_near
+from support.tolerance import BF16_LAYERS, F32_MODEL, assert_near
 from support.upstream_peer import Upstream
 from support.xnnpack_cases import Call, data, seeded
 from torch import Tensor, nn
@@ -90,3 +90,29 @@ def test_layers_in_bfloat16_run_on_both_runtimes_if_enabled(
     ours = Runtime.get().load_program(buffer).load_method("forward").execute([x])
     for found in (ours[0], torch.load(tmp_path / "bf16.pt")[0][0]):
         assert_near(found, module(x), BF16_LAYERS)
+
+
+class ProductByInput(nn.Module):
+    """A product by an input, which is packed into memory that held earlier values."""
+
+    def __init__(self, inner: int, is_transposed: bool) -> None:
+        super().__init__()
+        self.layer = nn.Linear(64, inner)
+        self.is_transposed = is_transposed
+
+    def forward(self, rows: Tensor, columns: Tensor) -> Tensor:
+        product = self.layer(torch.relu(rows))
+        return torch.mm(product, columns.t() if self.is_transposed else columns)
+
+
+@pytest.mark.parametrize("is_transposed", [False, True])
+@pytest.mark.parametrize("n_columns", [3, 17])
+@pytest.mark.parametrize("inner", [1, 6, 7, 8])
+def test_a_product_by_an_input_reads_no_earlier_values(
+    inner: int, n_columns: int, is_transposed: bool
+) -> None:
+    model = seeded(lambda: ProductByInput(inner, is_transposed))
+    shape = (n_columns, inner) if is_transposed else (inner, n_columns)
+    inputs = (data(5, 64), data(*shape))
+    edge = to_edge_transform_and_lower(export(model, inputs), partitioner=[XnnpackPartitioner()])
+    assert_near(edge.to_executorch().run(*inputs), model(*inputs), F32_MODEL)

@@ -12,14 +12,14 @@ from executorch_py.export.recipe_provider import BackendRecipeProvider
 class RecipeRegistry:
     """Recipe providers by the names of their backends; one object for the whole process."""
 
-    _only: ClassVar[RecipeRegistry | None] = None
+    _instance: ClassVar[RecipeRegistry | None] = None
     _providers: dict[str, BackendRecipeProvider]
 
     def __new__(cls) -> RecipeRegistry:
-        if RecipeRegistry._only is None:
-            RecipeRegistry._only = super().__new__(cls)
-            RecipeRegistry._only._providers = {}
-        return RecipeRegistry._only
+        if RecipeRegistry._instance is None:
+            RecipeRegistry._instance = super().__new__(cls)
+            RecipeRegistry._instance._providers = {}
+        return RecipeRegistry._instance
 
     def register_backend_recipe_provider(self, provider: BackendRecipeProvider) -> None:
         """Register a provider; it replaces an earlier one of the same name."""

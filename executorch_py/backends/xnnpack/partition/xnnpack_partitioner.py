@@ -28,6 +28,7 @@ from executorch_py.backends.xnnpack.support.node_facts import (
     ConfigPrecisionType,
     NodeFacts,
     Options,
+    Quantized,
     Role,
     is_dequantize,
 )
@@ -85,8 +86,10 @@ class XnnpackPartitioner(Partitioner):
     enable_bf16: delegates bfloat16 products, for runtimes whose XNNPACK has them.
     force_non_static_weights_for_f32_linear: leaves weights and biases of float linear layers
     outside and passes them to the delegate in every call, for weights that other programs share.
-    leave_small_regions, which upstream does not have: leaves regions that a delegate would only
-    slow down.
+    Upstream does not have these two. leave_small_regions: leaves regions that a delegate would only
+    slow down. delegate_moves: takes, as upstream does, also what only moves or converts elements:
+    cat, slices, clones, reshapes, quantize and dequantize nodes without a delegated neighbour that
+    computes.
     """
 
     asks_functional_graph = False
@@ -114,6 +117,7 @@ class XnnpackPartitioner(Partitioner):
             options=Options(bf16=bool(kwargs.get("enable_bf16", False))),
         )
         self._leave_small = bool(kwargs.get("leave_small_regions", False))
+        self._takes_moves = bool(kwargs.get("delegate_moves", False))
         self._weights_stay_outside = bool(
             kwargs.get("force_non_static_weights_for_f32_linear", False)
         )
@@ -224,6 +228,10 @@ class XnnpackPartitioner(Partitioner):
                 for node in nodes:
                     node.meta["delegation_tag"] = tag
             _tag_movable(gm, selection)
+            for node in self._lone_conversions(gm, selection):
+                node.meta["delegation_tag"] = tag = f"tag{len(tags)}"
+                node.meta.pop(COPIES)
+                tags[tag] = self.delegation_spec
             selections.append((gm, selection))
         return tags, selections
 
@@ -232,6 +240,8 @@ class XnnpackPartitioner(Partitioner):
 
         def is_worth_a_call(nodes: Sequence[fx.Node]) -> bool:
             """Whether a region computes; operators kept from decomposition must be delegated."""
+            if self._takes_moves:
+                return True
             return any(facts[n].role is Role.COMPUTE or facts[n].key in _KEPT for n in nodes)
 
         while True:
@@ -248,12 +258,25 @@ class XnnpackPartitioner(Partitioner):
                 break
             for nodes in small:
                 selection.leave_all(nodes, _SMALL)
+        if self._takes_moves:
+            return divided
         found = []
         for nodes in divided:
             edges = edges_of(nodes, {node for node in nodes if _is_free_outside(facts[node])})
             selection.leave_all(edges, _AT_THE_EDGE)
             found.append([node for node in nodes if node not in edges])
         return found
+
+    def _lone_conversions(self, gm: fx.GraphModule, selection: Selection) -> list[fx.Node]:
+        """The dequantized activations of which no reader is delegated, if moves are."""
+        known = selection.facts
+        return [
+            node
+            for node in gm.graph.nodes
+            if self._takes_moves and node in selection.movable
+            if known[node].quantized_value is Quantized.STATIC
+            if "delegation_tag" not in node.meta
+        ]
 
     def _note(self, gm: fx.GraphModule, selection: Selection) -> None:
         """Record the reason of every call that stays."""

@@ -50,6 +50,7 @@ from executorch_py.exir import (
 )
 from executorch_py.exir.backend.delegation_summary import DelegationSummary
 from executorch_py.exir.backend.reports import reason_of
+from executorch_py.exir.dialects.quantized_ops import register_quantized_ops
 from executorch_py.exir.ir.op_traits import op_key
 from executorch_py.exir.lowered_backend_module import get_lowered_backend_modules
 
@@ -359,6 +360,46 @@ def test_every_operator_can_have_a_delegate_of_its_own() -> None:
 def test_a_partitioner_after_decomposition_takes_decomposed_linears() -> None:
     manager = to_edge(export(nn.Linear(8, 4), (torch.rand(2, 8),))).to_backend(XnnpackPartitioner())
     assert delegated(manager.delegation_summary()) == {"aten::addmm": 1}
+
+
+def _quantized(x: Tensor) -> Tensor:
+    result: Tensor = torch.ops.quantized_decomposed.quantize_per_tensor(x, *INT8)
+    return result
+
+
+def _dequantized(x: Tensor) -> Tensor:
+    result: Tensor = torch.ops.quantized_decomposed.dequantize_per_tensor(x, *INT8)
+    return result
+
+
+INT8 = (1 / 64, 3, -128, 127, torch.int8)
+FLOATS, INTEGERS = torch.linspace(-1, 1, 24).reshape(2, 3, 4), torch.arange(24).to(torch.int8)
+MOVES: dict[str, tuple[Callable[..., Any], Tensor]] = {
+    "cat": (lambda x: torch.cat([x, x], 1), FLOATS),
+    "slice": (lambda x: x[:, 1:], FLOATS),
+    "clone": (torch.clone, FLOATS),
+    "view": (lambda x: x.view(6, 4), FLOATS),
+    "quantize": (_quantized, FLOATS),
+    "dequantize": (_dequantized, INTEGERS),
+    "dequantize_two": (lambda x: (_dequantized(x), torch.cumsum(_dequantized(x), 0)), INTEGERS),
+    "both": (lambda x: _dequantized(_quantized(x)), FLOATS),
+}
+
+
+@pytest.mark.parametrize("name", MOVES)
+def test_what_only_moves_elements_is_taken_if_asked(name: str) -> None:
+    register_quantized_ops()
+    function, x = MOVES[name]
+    module = cases.Of(function)
+    for moves in (False, True):
+        edge = to_edge_transform_and_lower(
+            export(module, (x,)), partitioner=[XnnpackPartitioner(delegate_moves=moves)]
+        )
+        records = edge.delegation_summary().records
+        left = [r.operator for r in records if r.delegate is None and "cumsum" not in r.operator]
+        assert bool(left) is not moves and bool(edge.delegation_summary().delegates) is moves
+        found = edge.to_executorch().run(x)
+        torch.testing.assert_close(found, module(x), rtol=0, atol=0)
 
 
 def test_verbose_prints_what_stays(capsys: pytest.CaptureFixture[str]) -> None:

@@ -38,6 +38,9 @@ TOGETHER = {
     "tests/toolchain/test_op_library.py",
     "tests/toolchain/test_selected_build.py",
 }
+# Folders whose tests export with checks of every pass (executorch_py/exir/passes/checks.py).
+CHECKED = {"backends", "exir", "models", "quantizer"}
+CHECK_VARIABLE = "EXECUTORCH_PY_CHECK_PASSES"
 # Older processors, which tests/c/processor.c emulates by hiding instruction sets, and the C tests
 # that run on each: those of operators whose kernel depends on the processor.
 PROCESSORS = ("sse2", "avx2", "avxvnni", "avx512")
@@ -126,6 +129,22 @@ class CTestFile(pytest.File):
         for name in listing.stdout.split():
             for variant in (name, *(f"{name}[{processor}]" for processor in lesser)):
                 yield CTestItem.from_parent(self, name=variant, executable=executable)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """In tests and fixtures of CHECKED, every pass of every export answers for its contract.
+
+    A value given in the environment stays: 0 shows how long the tests take without checks.
+    """
+    wanted = any(ROOT / "tests" / folder in item.path.parents for folder in CHECKED)
+    if not wanted or CHECK_VARIABLE in os.environ:
+        return (yield)
+    os.environ[CHECK_VARIABLE] = "1"
+    try:
+        return (yield)
+    finally:
+        del os.environ[CHECK_VARIABLE]
 
 
 def pytest_collectstart() -> None:

@@ -7,7 +7,7 @@ are kept between calls, as on a device. Static shapes, no delegates, no control 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -15,15 +15,6 @@ import torch
 from torch import fx
 from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
-
-from executorch_py.exir.passes import checked_pipeline
-
-
-@pytest.fixture(autouse=True)
-def checked_passes() -> Iterator[None]:
-    """Check the contract of every pass in every export of the tests in this folder."""
-    with checked_pipeline():
-        yield
 
 
 def lower(model: torch.nn.Module, inputs: Sequence[Any], config: Any = None) -> ExportedProgram:

@@ -399,7 +399,7 @@ def test_what_only_moves_elements_is_taken_if_asked(name: str) -> None:
         left = [r.operator for r in records if r.delegate is None and "cumsum" not in r.operator]
         assert bool(left) is not moves and bool(edge.delegation_summary().delegates) is moves
         found = edge.to_executorch().run(x)
-        torch.testing.assert_close(found, module(x), rtol=0, atol=0)
+        assert_near(found, module(x), EXACT)
 
 
 def test_verbose_prints_what_stays(capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,6 +10,13 @@ from typing import Any
 import pytest
 import torch
 from support import xnnpack_delegation_cases as cases
+from support.tolerance import (
+    DECOMPOSED_LINEAR,
+    DYNAMIC_LAYER_STEPS,
+    EXACT,
+    F32_LAYERS,
+    assert_near,
+)
 from support.upstream_peer import Upstream
 from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram, export
@@ -19,8 +26,6 @@ from executorch_py.backends.xnnpack.partition.xnnpack_partitioner import Xnnpack
 from executorch_py.exir import EdgeProgramManager, to_edge, to_edge_transform_and_lower
 from executorch_py.exir.program.config import ExecutorchBackendConfig
 
-# Results of products whose scales are found at run time differ in the rounding of the input.
-TOLERANCE = {"dynamic": 0.03, "8da4w": 0.03, "8da8w": 0.03}
 N, M = Dim("n", min=2, max=8), Dim("m", min=2, max=8)
 
 
@@ -109,9 +114,8 @@ def test_decomposed_layers_are_delegated_like_whole_ones(name: str) -> None:
     assert len(edge.delegation_summary().delegates) == 1
     assert delegated(edge)["aten::linear"] == delegated(other)["aten::linear"] > 0
     found = edge.to_executorch().run(x)
-    torch.testing.assert_close(found, other.to_executorch().run(x), rtol=0, atol=0)
-    tolerance = TOLERANCE.get(ALL[name].quantized, 2e-6)
-    torch.testing.assert_close(found, module(x), rtol=0, atol=tolerance)
+    assert_near(found, other.to_executorch().run(x), EXACT)
+    assert_near(found, module(x), DECOMPOSED_LINEAR[ALL[name].quantized])
 
 
 def test_sizes_found_at_run_time_may_change() -> None:
@@ -130,7 +134,7 @@ def test_each_decomposed_layer_can_have_a_delegate_of_its_own(quantized: str) ->
     edge = lowered(program, per_op_mode=True)
     found = [d.name for d in edge.delegation_summary().delegates]
     assert len(found) == len(kept_whole(program, per_op_mode=True).delegation_summary().delegates)
-    torch.testing.assert_close(edge.to_executorch().run(x), module(x), rtol=0, atol=0.03)
+    assert_near(edge.to_executorch().run(x), module(x), DYNAMIC_LAYER_STEPS)
 
 
 def test_weights_of_decomposed_float_layers_can_stay_outside() -> None:
@@ -210,7 +214,7 @@ def test_other_products_stay_products(product: Any, shape: tuple[int, ...]) -> N
     module = cases.Of(lambda x: product(x, weight))
     edge = lowered(export(module, (x,)))
     assert "aten::linear" not in delegated(edge)
-    torch.testing.assert_close(edge.to_executorch().run(x), module(x), rtol=1e-5, atol=1e-5)
+    assert_near(edge.to_executorch().run(x), module(x), F32_LAYERS)
 
 
 # ---- upstream's runtime
@@ -224,5 +228,4 @@ def test_upstreams_runtime_runs_decomposed_layers(upstream: Upstream, tmp_path: 
         torch.save([(x,)], tmp_path / f"{name}.inputs.pt")
         upstream.ask("run_inputs", name, tmp_path)
         [[found]] = torch.load(tmp_path / f"{name}.pt", weights_only=False)
-        tolerance = TOLERANCE.get(layers.quantized, 2e-6)
-        torch.testing.assert_close(found, module(x), rtol=0, atol=tolerance)
+        assert_near(found, module(x), DECOMPOSED_LINEAR[layers.quantized])

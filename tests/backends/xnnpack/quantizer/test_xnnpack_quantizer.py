@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from support.tolerance import EXACT, SMALL_LAYER_STEPS, assert_near
 from torch import fx, nn
 from torch.nn import functional as F
 
@@ -241,8 +242,8 @@ def test_a_concatenation_with_empty_operands_is_quantized(
     edge = lower(torch.export.export(model, parts)).to_backend(XnnpackPartitioner())
     assert all(record.delegate for record in edge.delegation_summary().records)
     found = edge.to_executorch().run(*parts)
-    torch.testing.assert_close(found, model(*parts), rtol=0, atol=0)
-    torch.testing.assert_close(found, Joined()(*parts), rtol=0, atol=0.02)
+    assert_near(found, model(*parts), EXACT)
+    assert_near(found, Joined()(*parts), SMALL_LAYER_STEPS)
 
 
 def test_a_concatenation_of_empty_operands_alone_stays_as_it_is() -> None:

@@ -8,6 +8,7 @@ import signal
 import stat
 import subprocess
 import sys
+import tempfile
 import textwrap
 import threading
 from pathlib import Path
@@ -135,11 +136,29 @@ def test_nobody_reads_more_of_the_temporary_file_than_of_the_old_one(old: Path) 
     assert modes == [0o600, 0o600]
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write every file")
-def test_a_file_that_may_not_be_written_is_refused(old: Path) -> None:
-    old.chmod(0o400)
-    with pytest.raises(PermissionError), replacing(old):
-        pass
+def test_a_file_that_may_not_be_written_is_refused() -> None:
+    """Root may write every file, so a child process is an ordinary user if the tests are root."""
+    nobody = 65534
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "old.bin"
+        path.write_bytes(b"old")
+        path.chmod(0o444)
+        Path(folder).chmod(0o777)
+        child = os.fork()
+        if child == 0:
+            code = 2
+            try:
+                if os.geteuid() == 0:
+                    os.setuid(nobody)
+                with replacing(path) as file:
+                    file.write(b"new")
+                code = 1
+            except PermissionError:
+                code = 0
+            finally:
+                os._exit(code)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert path.read_bytes() == b"old" and os.listdir(folder) == ["old.bin"]
 
 
 def test_links_are_followed(old: Path) -> None:

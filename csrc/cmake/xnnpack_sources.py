@@ -232,6 +232,12 @@ class SourcePatch:
     replacement: str
 
 
+_ZERO_PADS = (
+    "  if (context->kc % (context->kr * context->sr) != 0) {\n"
+    "    memset(packed_weights, 0, context->nr * context->w_stride);\n"
+    "  }\n"
+)
+
 PATCHES = (
     # Kernels for groups of 4-bit weights with GFNI take 14 rows at once and read the scales of 13
     # rows beyond the last, of which XNNPACK fills 10. So the last of 2, 3, 15, … rows would be
@@ -273,19 +279,13 @@ PATCHES = (
         "src/operator-run.c",
         "the memory of packed transposed weights",
         " context->packed_weights + n_block_start * context->w_stride);\n",
-        " context->packed_weights + n_block_start * context->w_stride);\n"
-        "  if (context->kc % (context->kr * context->sr) != 0) {\n"
-        "    memset(packed_weights, 0, context->nr * context->w_stride);\n"
-        "  }\n",
+        " context->packed_weights + n_block_start * context->w_stride);\n" + _ZERO_PADS,
     ),
     SourcePatch(
         "src/operator-run.c",
         "the memory of packed weights",
         " context->packed_weights + context->w_stride * n_block_start);\n",
-        " context->packed_weights + context->w_stride * n_block_start);\n"
-        "  if (context->kc % (context->kr * context->sr) != 0) {\n"
-        "    memset(packed_weights, 0, context->nr * context->w_stride);\n"
-        "  }\n",
+        " context->packed_weights + context->w_stride * n_block_start);\n" + _ZERO_PADS,
     ),
 )
 

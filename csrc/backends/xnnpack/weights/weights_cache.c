@@ -336,11 +336,19 @@ static bool is_true(const eti_xnn_weights_key *key, const et_named_data *data) {
   return true;
 }
 
+// Depthwise filters are packed by every load and often equal those of the file: no hash is needed.
+static bool is_proven_already(et_xnnpack_weights *store, const eti_xnn_packed_weights *packed) {
+  (void)pthread_mutex_lock(&store->lock);
+  const bool is_proven = packed->is_proven;
+  (void)pthread_mutex_unlock(&store->lock);
+  return is_proven;
+}
+
 void eti_xnn_weights_provider_prove(eti_xnn_weights_provider *provider, const et_named_data *data) {
   et_xnnpack_weights *const store = provider->store;
   for (size_t i = 0; i < provider->n_keys && store != NULL && store->proves; i++) {
     const eti_xnn_weights_key *const key = &provider->keys[i];
-    if (key->packed == NULL) continue;
+    if (key->packed == NULL || is_proven_already(store, key->packed)) continue;
     const bool is_proven = is_true(key, data);
     (void)pthread_mutex_lock(&store->lock);
     key->packed->is_proven = key->packed->is_proven || is_proven;

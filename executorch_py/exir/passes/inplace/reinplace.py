@@ -237,9 +237,7 @@ class _Reinplace:
     def _has_kernel(self, target: Any) -> bool:
         key = op_key(target)
         return (
-            key == "aten::index_put_"
-            or target in self.overrides.values()
-            or (has_kernel_named(key))
+            key == "aten::index_put_" or target in self.overrides.values() or has_kernel_named(key)
         )
 
     def _is_safe(self, node: fx.Node) -> bool:

@@ -3,7 +3,8 @@
 Scripts written for ExecuTorch import from the paths of its source tree. A path without a file here
 is an entry of UPSTREAM_PATHS. Importing it gives a module whose names are looked up in the modules
 of the entry when they are first used. The finder comes first on `sys.meta_path`, so that a folder
-that an older version left behind cannot hide an entry; it costs one dictionary lookup per import.
+that an older version left behind cannot hide an entry; it costs two lookups per import. Paths of
+`_refused_paths.py` raise an error that names the replacement.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from importlib.machinery import ModuleSpec
 from typing import Any
 
 from executorch_py._former_paths import FORMER_PATHS
+from executorch_py._refused_paths import refuse_name, refuse_path
 
 _PACKAGE = "executorch_py"
 
@@ -122,6 +124,9 @@ UPSTREAM_PATHS: dict[str, tuple[str, ...]] = {
         "exir.dialects.dim_order:DimOrderOpsMap MemoryFormatOpsMap",
     ),
     "exir.passes.external_constants_pass": ("exir.passes.lower.external_constants",),
+    "exir.passes.fold_redundant_qdq_pass": (
+        "exir.passes.to_edge.remove_noop:FoldRedundantDequantizeQuantizePass",
+    ),
     "exir.passes.init_mutable_pass": ("exir.passes.inplace.init_mutable",),
     "exir.passes.insert_write_back_for_buffers_pass": ("exir.passes.inplace.insert_write_back",),
     "exir.passes.legalize_portable_dim_order_pass": (
@@ -230,6 +235,7 @@ class UpstreamModule(types.ModuleType):
                 value = getattr(home.module(), found)
                 setattr(self, name, value)
                 return value
+        refuse_name(self.__name__, name)
         raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
 
     def __dir__(self) -> list[str]:
@@ -291,6 +297,7 @@ class _UpstreamFinder:
         self, fullname: str, path: object = None, target: object = None
     ) -> ModuleSpec | None:
         if fullname not in self._lines:
+            refuse_path(fullname)
             return None
         is_package = fullname in self._packages
         return ModuleSpec(fullname, self, is_package=is_package)  # type: ignore[arg-type]

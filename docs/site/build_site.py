@@ -1,9 +1,9 @@
 """Builds the documentation's static site: `python docs/site/build_site.py`, or `make docs`.
 
-Gathers the README, docs/, the folders' READMEs, the notebooks, the operator table, the table of
-upstream's import paths and one page for each public module below build/docs/pages, rewrites the
-links between them, and runs MkDocs. A file of the repository that a page links to becomes a page,
-too. Nothing is fetched, and the site loads nothing from elsewhere.
+Gathers the README, docs/, the folders' READMEs, the notebooks, the operator table, the tables of
+upstream's import paths and of its names that are refused, and one page for each public module below
+build/docs/pages, rewrites the links between them, and runs MkDocs. A file of the repository that a
+page links to becomes a page, too. Nothing is fetched, and the site loads nothing from elsewhere.
 """
 
 from __future__ import annotations
@@ -136,6 +136,23 @@ def upstream_paths() -> str:
     return "\n".join(lines) + "\n"
 
 
+def refused_paths() -> str:
+    """The page of upstream's names that are refused, of the table that refuses them."""
+    from executorch_py._refused_paths import REFUSALS
+
+    lines = [
+        "# Upstream's names that are not here\n",
+        "Importing one raises an error with this reason. `path:name` is a name of a module that is",
+        "here. [Compatibility](compatibility.md#names-that-will-not-come) has an example.\n",
+        "| path or name | reason | use |",
+        "| --- | --- | --- |",
+    ]
+    for refusal in REFUSALS:
+        names = " ".join(f"`{name}`" for name in refusal.names.split())
+        lines.append(f"| {names} | {refusal.reason} | {refusal.instead} |")
+    return "\n".join(lines) + "\n"
+
+
 def module_page(module: str, title: str) -> str:
     """The page of a public module, of its docstrings; exceptions have none of their own."""
     name = module if module == "executorch_py" else f"executorch_py.{module}"
@@ -183,6 +200,7 @@ def gather() -> None:
         gatherer.add(path, page.read_text())
     write("operators.md", separate_blocks(OPERATORS.read_text()))
     write("upstream-paths.md", upstream_paths())
+    write("refused-paths.md", refused_paths())
     write("code/index.md", folders_page())
     for module, title in MODULES.items():
         write(f"api/{module}.md", module_page(module, title))

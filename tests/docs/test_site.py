@@ -67,7 +67,13 @@ def browser() -> Iterator[Browser]:
 def test_every_part_is_there(pages: dict[Path, Page]) -> None:
     names = {path.relative_to(SITE).as_posix() for path in pages}
     sources = [*(ROOT / "docs").glob("*.md"), *(ROOT / "notebooks").glob("*.ipynb")]
-    expected = {"index.html", "operators.html", "upstream-paths.html", "contributing.html"}
+    expected = {
+        "index.html",
+        "operators.html",
+        "upstream-paths.html",
+        "refused-paths.html",
+        "contributing.html",
+    }
     for source in sources:
         folder = "" if source.suffix == ".md" else "notebooks/"
         expected.add(f"{folder}{source.stem}.html")

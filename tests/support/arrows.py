@@ -166,7 +166,7 @@ PYTHON_ARROWS: dict[str, set[str]] = {
     "executorch_py.quantizer": _exir("ir") | _passes("quantized"),
     "executorch_py.testing": {_EXIR}
     | _exir("schema", "ir", "dialects", "memory", "backend", "program"),
-    "executorch_py.devtools": _exir("ir", "schema", "serialize", "program"),
+    "executorch_py.devtools": {"executorch_py"} | _exir("ir", "schema", "serialize", "program"),
     "executorch_py.export": {"executorch_py.quantizer", "executorch_py.runtime"}
     | _exir("schema", "inspect", "backend", "program"),
     "executorch_py.util": {"executorch_py"} | _exir("memory", "program"),

@@ -9,6 +9,8 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any, NoReturn
 
+from executorch_py._refused_paths import refuse_name
+
 
 class TimeScale(Enum):
     """Units of time in reports."""
@@ -50,6 +52,11 @@ class Inspector:
 def compare_results(*args: Any, **kwargs: Any) -> NoReturn:
     """Upstream's comparison of outputs in an ETDump; raises NotImplementedError."""
     _unsupported("compare_results()")
+
+
+def __getattr__(name: str) -> Any:
+    refuse_name(__name__, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 __all__ = ["Inspector", "TimeScale", "compare_results"]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
+from executorch_py._refused_paths import refuse_name
 from executorch_py.exir.serialize.cord import Cord
 from executorch_py.exir.serialize.data_serializer import DataPayload, DataSerializer
 from executorch_py.exir.serialize.header import SEGMENT_ALIGNMENT, FlatTensorHeader
@@ -30,6 +32,11 @@ class FlatTensorSerializer(DataSerializer):
     def deserialize(self, blob: Cord | bytes) -> DataPayload:
         """The content of a file; ValueError when it is damaged."""
         return deserialize_data_file(bytes(blob))
+
+
+def __getattr__(name: str) -> Any:
+    refuse_name(__name__, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 __all__ = ["FlatTensorConfig", "FlatTensorHeader", "FlatTensorSerializer"]

@@ -1,0 +1,245 @@
+"""Upstream's import paths and names that this package does not have, each with the reason.
+
+An entry names paths ("devtools.visualization", with all below it) or names of a path
+("exir.tracer:dispatch_trace"). Importing one raises an ImportError that gives the reason and the
+replacement. `_upstream_paths.py` looks entries up; modules with refused names call
+`refuse`. A path that gets a module loses its entry.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+_PACKAGE = "executorch_py"
+
+
+class RefusedNameError(ImportError):
+    """A name of upstream's that this package does not have; the message has the replacement."""
+
+
+class RefusedPathError(RefusedNameError, ModuleNotFoundError):
+    """An import path of upstream's that this package does not have."""
+
+
+class Refusal(NamedTuple):
+    """Paths and names, separated by spaces, that are refused for one reason."""
+
+    names: str
+    reason: str
+    instead: str
+
+
+_DEVICES = (
+    "backends.aoti backends.apple backends.arm backends.cadence backends.cortex_m backends.cuda "
+    "backends.mediatek backends.mlx backends.mps backends.nxp backends.openvino backends.qualcomm "
+    "backends.samsung backends.vulkan backends.webgpu"
+)
+
+REFUSALS: tuple[Refusal, ...] = (
+    Refusal(
+        _DEVICES,
+        "this package has no delegate for that hardware",
+        "executorch_py.backends.xnnpack on CPUs; executorch_py.backends.reference is the example "
+        "of a backend of one's own",
+    ),
+    Refusal(
+        "backends.example",
+        "the example backend of this package is another",
+        "executorch_py.backends.reference",
+    ),
+    Refusal(
+        "backends.native",
+        "no runtime reads the files of this backend",
+        "executorch_py.backends.xnnpack",
+    ),
+    Refusal(
+        "backends.xnnpack.operators backends.xnnpack.serialization",
+        "XNNPACK payloads are built by code of this package, in tables of its own",
+        "executorch_py.backends.xnnpack.XnnpackPartitioner",
+    ),
+    Refusal(
+        "backends.xnnpack.partition.graphs",
+        "patterns are found by matchers, and no pattern is a graph",
+        "executorch_py.backends.xnnpack.XnnpackPartitioner",
+    ),
+    Refusal(
+        "data",
+        "no file is written or read with flatc",
+        "executorch_py.exir._serialize._program",
+    ),
+    Refusal(
+        "devtools.etdump",
+        "ETDump files are neither recorded nor read",
+        "the command `executorch_py run FILE --profile` for times",
+    ),
+    Refusal(
+        "devtools.inspector._inspector devtools.inspector._inspector_utils "
+        "devtools.inspector._intermediate_output_capturer devtools.inspector.inspector_cli "
+        "devtools.inspector.numerical_comparator devtools.inspector.vgf_neural_statistics "
+        "devtools.inspector:Event devtools.inspector:EventBlock devtools.inspector:PerfData",
+        "ETDump files are neither recorded nor read",
+        "the command `executorch_py run FILE --profile` for times, and `program.verify(model, "
+        "*inputs)` for the accuracy of outputs",
+    ),
+    Refusal(
+        "devtools.debug_format devtools.visualization devtools.scripts",
+        "graphs are not drawn",
+        "executorch_py.exir.print_program and the command `executorch_py inspect FILE`",
+    ),
+    Refusal(
+        "devtools.intermediate_output_tap",
+        "programs have no taps for values inside them",
+        "`program.verify(model, *inputs)` and executorch_py.quantizer.compare",
+    ),
+    Refusal(
+        "devtools.pte_tool devtools.size_analysis_tool",
+        "files are listed by a command",
+        "`executorch_py inspect FILE`, which gives the bytes of every part",
+    ),
+    Refusal(
+        "devtools.bundled_program.serialize.generate_bundled_program "
+        "exir._serialize.generate_program exir._serialize._flatbuffer "
+        "exir._serialize._flatbuffer_program exir._serialize.generated exir._serialize._dataclass",
+        "upstream's private writer of flatbuffers; this package has its own and needs no flatc",
+        "serialize_pte_binary and deserialize_pte_binary of executorch_py.exir._serialize._program",
+    ),
+    Refusal(
+        "exir._program_utils exir.capture._unlift exir.program._fake_program exir.wrap exir.types "
+        "exir.graph exir.capture._capture:patch_forward",
+        "a private helper of upstream's exporter",
+        "executorch_py.exir.to_edge",
+    ),
+    Refusal(
+        "exir._serialize._program:_ExtendedHeader exir._serialize._program:_get_extended_header "
+        "exir._serialize._program:_program_to_json",
+        "a private helper of upstream's writer",
+        "deserialize_pte_binary of executorch_py.exir._serialize._program",
+    ),
+    Refusal(
+        "exir.dialects._ops:_DialectNamespace exir.dialects._ops:_OpNamespace "
+        "exir.dialects._ops:_Ops exir.dialects.edge._ops:AllowedDtypeSet "
+        "exir.dialects.edge._ops:FunctionDtypeConstraint "
+        "exir.dialects.edge._ops:_edge_dialect_info exir.dialects.edge.arg "
+        "exir.dialects.edge.dtype exir.dialects.edge.op exir.dialects.edge.spec",
+        "upstream's private description of the edge dialect",
+        "executorch_py.exir.dialects._ops.ops for operators, and EXIREdgeDialectVerifier of "
+        "executorch_py.exir.verification.verifier for their rules",
+    ),
+    Refusal(
+        "exir.emit._emitter",
+        "a private class of upstream's exporter",
+        "executorch_py.exir.emit.emit_program",
+    ),
+    Refusal(
+        "exir.graph_module:_get_submodule exir.lowered_backend_module:arrange_graph_outputs "
+        "exir.lowered_backend_module:arrange_graph_placeholders "
+        "exir.lowered_backend_module:create_submodule_from_nodes",
+        "a private helper of upstream's partitioning",
+        "executorch_py.exir.backend.backend_api.to_backend",
+    ),
+    Refusal(
+        "exir.memory_planning:_do_user_inputs_exist "
+        "exir.memory_planning:_extend_storage_base_lifetimes "
+        "exir.memory_planning:_is_inplace_node exir.memory_planning:pick_shared_obj",
+        "a private helper of upstream's planner",
+        "executorch_py.exir.memory_planning.apply_algo",
+    ),
+    Refusal(
+        "exir.operator.manip exir.operator.util exir.operator.convert:output_to_aliased_input_map "
+        "exir.operator.convert:_get_overload_schema exir.operator.convert:schema_to_opoverload",
+        "a private helper of upstream's",
+        "to_out_variant of executorch_py.exir.operator.convert",
+    ),
+    Refusal(
+        "exir.passes._quant_patterns_and_replacements exir.passes.executorch_prim_ops_registry",
+        "a private registry of upstream's",
+        "executorch_py.kernels.quantized, which registers the quantized operators",
+    ),
+    Refusal(
+        "exir.passes.dynamic_shape_prop_pass exir.passes.replace_broken_ops_with_function_ops_pass",
+        "upstream's exporter does not run it any more",
+        "executorch_py.exir.to_edge",
+    ),
+    Refusal(
+        "exir.program._program:_transform exir.program._program:HackedUpExportedProgramDONOTUSE "
+        "exir.program._program:_remove_invalid_ops_for_not_decompose",
+        "a private helper of upstream's exporter",
+        "executorch_py.exir.EdgeProgramManager.transform",
+    ),
+    Refusal(
+        "exir.serde.export_serialize exir.serde.schema exir.serde.schema_check exir.serde.union",
+        "a private copy of torch's serializer",
+        "executorch_py.exir.save and executorch_py.exir.load",
+    ),
+    Refusal(
+        "exir.tracer:_default_decomposition_table exir.tracer:dispatch_trace "
+        "exir.tracer:dynamo_trace exir.tracer:flattened_dispatch_trace exir.tracer:using_tracer "
+        "exir.tracer:DispatchTracer exir.tracer:PythonTensor",
+        "models are traced by torch.export",
+        "torch.export.export",
+    ),
+    Refusal(
+        "exir.verification.dev_html",
+        "a private helper of upstream's",
+        "executorch_py.exir.print_program",
+    ),
+    Refusal(
+        "extension.audio extension.gguf_util",
+        "no models or converters are part of this package",
+        "executorch_py.exir.to_edge on a model of one's own",
+    ),
+    Refusal(
+        "extension.flat_tensor.serialize.serialize:_FLATBUFFER_ALIGNMENT "
+        "extension.flat_tensor.serialize.serialize:_FLAT_TENSOR_VERSION "
+        "extension.flat_tensor.serialize.serialize:_deserialize_to_flat_tensor",
+        "a private helper of upstream's writer",
+        "executorch_py.extension.flat_tensor.serialize.serialize.FlatTensorSerializer",
+    ),
+    Refusal(
+        "extension.llm.cache extension.llm.export extension.llm.modules extension.llm.runner",
+        "upstream's own language models and their runner are not part of this version",
+        "torch.export.export on a model of transformers, with the operators that "
+        "executorch_py.extension.llm.custom_ops.custom_ops registers",
+    ),
+    Refusal(
+        "extension.llm.tokenizers",
+        "tokenizers are a package of their own",
+        "the package `pytorch-tokenizers`",
+    ),
+    Refusal(
+        "extension.pybindings.aten_lib",
+        "it runs ATen's kernels, and this runtime has its own and needs no torch",
+        "executorch_py.extension.pybindings.portable_lib, with the same functions",
+    ),
+    Refusal(
+        "util.collect_env",
+        "versions and features are listed by a command",
+        "`executorch_py doctor`",
+    ),
+)
+
+# "path" or "path:name" below the package -> its entry.
+_ENTRIES = {name: entry for entry in REFUSALS for name in entry.names.split()}
+REFUSED_PATHS = frozenset(name for name in _ENTRIES if ":" not in name)
+REFUSED_NAMES = frozenset(name for name in _ENTRIES if ":" in name)
+
+
+def message_of(entry: str) -> str:
+    """The message for "path" or "path:name", an entry of REFUSED_PATHS or REFUSED_NAMES."""
+    refusal = _ENTRIES[entry]
+    full = f"{_PACKAGE}.{entry.replace(':', '.')}"
+    return f"{full} is not part of this package: {refusal.reason}. Use {refusal.instead}."
+
+
+def refuse_path(path: str) -> None:
+    """RefusedPathError if the full path is one that this package does not have."""
+    below = path.removeprefix(f"{_PACKAGE}.")
+    if below in REFUSED_PATHS:
+        raise RefusedPathError(message_of(below))
+
+
+def refuse_name(module: str, name: str) -> None:
+    """RefusedNameError if the name is one that the module at the full path does not have."""
+    entry = f"{module.removeprefix(f'{_PACKAGE}.')}:{name}"
+    if entry in REFUSED_NAMES:
+        raise RefusedNameError(message_of(entry))

@@ -45,13 +45,14 @@ UPSTREAM_PATHS: dict[str, tuple[str, ...]] = {
         "exir.serialize.pte:serialize_pte_binary>_serialize_pte_binary deserialize_pte_binary",
         "exir.serialize.pte:serialize_pte_binary",
     ),
-    "exir._serialize._cord": ("exir.serialize.cord:Cord",),
+    "exir._serialize._cord": ("exir.serialize.cord:Cord CordBuffer FileBackedData",),
     "exir._serialize._named_data_store": (
         "exir.serialize.named_data:NamedDataStore NamedDataStoreOutput",
     ),
     "exir._serialize._program": (
         "exir.serialize.pte:PTEFile deserialize_pte_binary serialize_pte_binary",
     ),
+    "exir._serialize._ptn": ("exir.serialize.tensor_package",),
     "exir._serialize._serialize": ("exir.emit.artifacts:serialize_for_executorch",),
     "exir._serialize.data_serializer": ("exir.serialize.data_serializer",),
     "exir._serialize.padding": ("exir.serialize.padding",),

@@ -15,7 +15,10 @@ from typing import Any, BinaryIO
 
 import torch
 
-Piece = Any  # bytes, bytearray, memoryview or StoredTensor
+from executorch_py.exir.serialize.file_backed import FileBackedData
+
+Piece = Any  # bytes, bytearray, memoryview, StoredTensor or FileBackedData
+CordBuffer = bytes | FileBackedData
 
 
 # Tensors whose first bytes agree are compared as a whole; most weights differ here already.
@@ -98,6 +101,9 @@ def _bytes_of(tensor: torch.Tensor) -> memoryview:
     return memoryview(flat.numpy()).cast("B")
 
 
+_PIECES = (bytes, bytearray, memoryview, StoredTensor, FileBackedData)
+
+
 class Cord:
     """A sequence of bytes stored as pieces."""
 
@@ -114,7 +120,7 @@ class Cord:
         """Add bytes, or the pieces of another cord, at the end."""
         if isinstance(data, Cord):
             self._pieces += data._pieces
-        elif isinstance(data, (bytes, bytearray, memoryview, StoredTensor)):
+        elif isinstance(data, _PIECES):
             self._pieces.append(data)
         else:
             raise TypeError(f"Cord: expected bytes or a Cord, got {type(data).__name__}")
@@ -127,9 +133,12 @@ class Cord:
             self.append(bytes(missing))
 
     def pieces(self) -> Iterator[bytes | bytearray | memoryview]:
-        """The pieces in order, tensors checked."""
+        """The pieces in order, tensors checked, files read."""
         for piece in self._pieces:
-            yield piece.view() if isinstance(piece, StoredTensor) else piece
+            if isinstance(piece, FileBackedData):
+                yield piece.to_bytes()
+            else:
+                yield piece.view() if isinstance(piece, StoredTensor) else piece
 
     def __bytes__(self) -> bytes:
         # Not a join, which would hold every piece at once, those made on demand too.
@@ -138,6 +147,9 @@ class Cord:
         return out.getvalue()
 
     def write_to_file(self, outfile: BinaryIO) -> None:
-        """Write all pieces in order."""
-        for piece in self.pieces():
-            outfile.write(piece)
+        """Write all pieces in order, files a few megabytes at a time."""
+        for piece in self._pieces:
+            if isinstance(piece, FileBackedData):
+                piece.write_to_file(outfile)
+            else:
+                outfile.write(piece.view() if isinstance(piece, StoredTensor) else piece)

@@ -16,6 +16,7 @@ import torch
 
 from executorch_py.exir.ir.tensor_layout import TensorLayout
 from executorch_py.exir.serialize.cord import StoredTensor
+from executorch_py.exir.serialize.file_backed import FileBackedData
 
 
 @dataclass
@@ -49,7 +50,7 @@ class NamedDataStore:
     def add_named_data(
         self,
         key: str,
-        data: bytes | StoredTensor | torch.Tensor,
+        data: bytes | StoredTensor | FileBackedData | torch.Tensor,
         alignment: int | None = 1,
         external_tag: str | None = None,
         tensor_layout: TensorLayout | None = None,
@@ -66,7 +67,7 @@ class NamedDataStore:
                 )
             tensor_layout = found
             data = StoredTensor(data, key)
-        elif not isinstance(data, (bytes, StoredTensor)):
+        elif not isinstance(data, (bytes, StoredTensor, FileBackedData)):
             raise TypeError(
                 f"named data '{key}': expected bytes or a tensor, got {type(data).__name__}"
             )
@@ -82,8 +83,8 @@ class NamedDataStore:
         self.key_to_buffer_idx[key] = index
         target[key] = DataEntry(index, alignment, tensor_layout)
 
-    def _index_of(self, key: str, data: bytes | StoredTensor) -> int:
-        digest = data.digest if isinstance(data, StoredTensor) else hashlib.sha256(data).hexdigest()
+    def _index_of(self, key: str, data: bytes | StoredTensor | FileBackedData) -> int:
+        digest = _digest_of(data)
         index = self._buffer_of_digest.get(digest)
         known = self.key_to_buffer_idx.get(key)
         if known is not None and known != index:
@@ -95,6 +96,45 @@ class NamedDataStore:
             index = self._buffer_of_digest[digest] = len(self.buffers)
             self.buffers.append(data)
         return index
+
+    def externalize_pte_data(self, max_data_bytes: int, tag_prefix: str) -> None:
+        """Move the program's entries to data files of at most this many bytes.
+
+        Files are filled in the order of keys, and the tag of each is the prefix, `_`, and a digest
+        of its keys. So equal stores have equal files.
+        """
+        if type(max_data_bytes) is not int or max_data_bytes <= 0:
+            raise ValueError(f"max_data_bytes: expected 1 or more bytes, got {max_data_bytes!r}")
+        if not tag_prefix:
+            raise ValueError(f"tag_prefix: expected some text, got {tag_prefix!r}")
+        external = {tag: dict(entries) for tag, entries in self.external_data.items()}
+        for entries in self._parts(max_data_bytes):
+            digest = hashlib.sha256("\0".join(entries).encode()).hexdigest()
+            tag = f"{tag_prefix}_{digest}"
+            if external.setdefault(tag, entries) != entries:
+                raise ValueError(f"data file '{tag}': expected no such file, got one of other data")
+        self.external_data, self.pte_data = external, {}
+
+    def _parts(self, limit: int) -> list[dict[str, DataEntry]]:
+        """The program's entries, cut by bytes; keys of one buffer stay together."""
+        keys_of: dict[int, list[str]] = {}
+        for key in sorted(self.pte_data):
+            keys_of.setdefault(self.pte_data[key].buffer_index, []).append(key)
+        parts: list[list[str]] = []
+        room = 0
+        for index, keys in sorted(keys_of.items(), key=lambda item: item[1]):
+            size = len(self.buffers[index])
+            if size > limit:
+                raise ValueError(
+                    f"named data '{keys[0]}': expected at most {limit} bytes, the limit of a data "
+                    f"file, got {size}"
+                )
+            if not parts or size > room:
+                parts.append([])
+                room = limit
+            parts[-1] += keys
+            room -= size
+        return [{key: self.pte_data[key] for key in sorted(part)} for part in parts]
 
     def get_named_data_store_output(self) -> NamedDataStoreOutput:
         """The collected entries; files without entries are left out."""
@@ -113,3 +153,11 @@ class NamedDataStore:
                     external_tag=tag,
                     tensor_layout=entry.tensor_layout,
                 )
+
+
+def _digest_of(data: bytes | StoredTensor | FileBackedData) -> str:
+    if isinstance(data, StoredTensor):
+        return data.digest
+    if isinstance(data, FileBackedData):
+        return data.sha256().hex()
+    return hashlib.sha256(data).hexdigest()

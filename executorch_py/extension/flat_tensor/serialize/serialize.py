@@ -9,6 +9,7 @@ from executorch_py._refused_paths import refuse_name
 from executorch_py.exir.serialize.cord import Cord
 from executorch_py.exir.serialize.data_serializer import DataPayload, DataSerializer
 from executorch_py.exir.serialize.header import SEGMENT_ALIGNMENT, FlatTensorHeader
+from executorch_py.exir.serialize.named_data import NamedDataStoreOutput
 from executorch_py.exir.serialize.ptd import deserialize_data_file, serialize_data_file
 
 
@@ -32,6 +33,15 @@ class FlatTensorSerializer(DataSerializer):
     def deserialize(self, blob: Cord | bytes) -> DataPayload:
         """The content of a file; ValueError when it is damaged."""
         return deserialize_data_file(bytes(blob))
+
+    def deserialize_to_named_data_store_output(
+        self, blob: Cord | bytes, name: str
+    ) -> NamedDataStoreOutput:
+        """The content of a file as a store whose entries are in the data file `name`."""
+        payload = self.deserialize(blob)
+        return NamedDataStoreOutput(
+            list(payload.buffers), {}, external_data={name: dict(payload.named_data)}
+        )
 
 
 def __getattr__(name: str) -> Any:

@@ -284,28 +284,30 @@ class _Home:
         return name if hasattr(self.module(), name) else None
 
 
-class _UpstreamFinder:
-    """Finds and loads the paths of UPSTREAM_PATHS."""
+def _homes(entry: str) -> tuple[str, ...] | None:
+    return FORMER_PATHS.get(entry, UPSTREAM_PATHS.get(entry))
 
-    def __init__(self) -> None:
-        lines = UPSTREAM_PATHS | FORMER_PATHS
-        self._lines = {f"{_PACKAGE}.{path}": homes for path, homes in lines.items()}
-        self._packages = {
-            name for name in self._lines if any(n.startswith(f"{name}.") for n in self._lines)
-        }
+
+class _UpstreamFinder:
+    """Finds and loads the paths of UPSTREAM_PATHS and FORMER_PATHS."""
 
     def find_spec(
         self, fullname: str, path: object = None, target: object = None
     ) -> ModuleSpec | None:
-        if fullname not in self._lines:
+        entry = fullname.removeprefix(f"{_PACKAGE}.")
+        if entry == fullname:
+            return None
+        if _homes(entry) is None:
             refuse_path(fullname)
             return None
-        is_package = fullname in self._packages
+        is_package = any(other.startswith(f"{entry}.") for other in UPSTREAM_PATHS | FORMER_PATHS)
         return ModuleSpec(fullname, self, is_package=is_package)  # type: ignore[arg-type]
 
     def create_module(self, spec: ModuleSpec) -> types.ModuleType:
-        is_former = spec.name.removeprefix(f"{_PACKAGE}.") in FORMER_PATHS
-        return (FormerModule if is_former else UpstreamModule)(spec.name, self._lines[spec.name])
+        entry = spec.name.removeprefix(f"{_PACKAGE}.")
+        homes = _homes(entry)
+        assert homes is not None  # find_spec made the spec
+        return (FormerModule if entry in FORMER_PATHS else UpstreamModule)(spec.name, homes)
 
     def exec_module(self, module: types.ModuleType) -> None:
         """Import modules that register something; other names are looked up when they are used."""

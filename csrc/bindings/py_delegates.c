@@ -13,8 +13,16 @@
 
 enum { MAX_BACKENDS = 16, SHARING_NONE = 0, SHARING_PROGRAM = 1, SHARING_GLOBAL = 2 };
 
+// Open programs from the same files, by et_file_map.identity: the program's, then its data's.
+typedef struct py_domain {
+  struct py_domain *next;
+  size_t n_programs, n_files;
+  uint64_t identities[][4];
+} py_domain;
+
 typedef struct py_delegates {
   et_xnnpack xnnpack;
+  py_domain *domain;                // NULL: the program's bytes are its own
   et_xnnpack_workspace *workspace;  // of the program, or NULL
   et_xnnpack_weights *weights;      // likewise, with a file
   PyObject *path;                   // of the file, as bytes; NULL without one
@@ -58,6 +66,57 @@ static et_status open_weights(py_program *program, bool shares, et_error *err) {
   return status;
 }
 
+static const py_memory *memory_of(const py_program *program, size_t i_file) {
+  return i_file == 0 ? program->memory : program->data[i_file - 1].memory;
+}
+
+static bool has_files(const py_domain *domain, const py_program *program) {
+  bool is_equal = domain->n_files == 1 + program->n_data;
+  for (size_t i = 0; is_equal && i < domain->n_files; i++)
+    is_equal = memcmp(domain->identities[i], memory_of(program, i)->map.identity,
+                      sizeof domain->identities[i]) == 0;
+  return is_equal;
+}
+
+// Joins the open programs from the same files, if all of its files have an identity. -1 with an
+// exception set.
+static int join_domain(py_program *program) {
+  static const uint64_t unknown[4];
+  const size_t n_files = 1 + program->n_data;
+  for (size_t i = 0; i < n_files; i++) {
+    const py_memory *const memory = memory_of(program, i);
+    if (memory->kind != PY_MEMORY_MAPPED ||
+        memcmp(memory->map.identity, unknown, sizeof unknown) == 0)
+      return 0;
+  }
+  py_domain *domain = program->state->domains;
+  while (domain != NULL && !has_files(domain, program)) domain = domain->next;
+  if (domain == NULL) {
+    domain = PyMem_Calloc(1, sizeof *domain + n_files * sizeof *domain->identities);
+    if (domain == NULL) {
+      PyErr_NoMemory();
+      return -1;
+    }
+    domain->n_files = n_files;
+    for (size_t i = 0; i < n_files; i++)
+      memcpy(domain->identities[i], memory_of(program, i)->map.identity,
+             sizeof domain->identities[i]);
+    domain->next = program->state->domains;
+    program->state->domains = domain;
+  }
+  domain->n_programs++;
+  program->delegates->domain = domain;
+  return 0;
+}
+
+static void leave_domain(py_state *state, py_domain *domain) {
+  if (domain == NULL || --domain->n_programs > 0) return;
+  py_domain **at = &state->domains;
+  while (*at != domain) at = &(*at)->next;
+  *at = domain->next;
+  PyMem_Free(domain);
+}
+
 // Discards the pages of constants once their packed copies exist. The calling thread holds the
 // program's lock.
 static void discard_constants(void *ctx, const void *data, size_t bytes) {
@@ -90,8 +149,10 @@ int py_delegates_open(py_program *program, PyObject *options) {
   }
   d->saves = saves != 0;
   if (path != Py_None && PyUnicode_FSConverter(path, &d->path) == 0) return -1;
+  if (join_domain(program) < 0) return -1;
   et_xnnpack_init(&d->xnnpack,
-                  &(et_xnnpack_options){.on_spent = discard_constants, .on_spent_ctx = program});
+                  &(et_xnnpack_options){
+                      .on_spent = discard_constants, .on_spent_ctx = program, .domain = d->domain});
   fill_table(d);
   et_error err = {.status = ET_OK};
   if (open_workspace(program, sharing, &err) != ET_OK ||
@@ -150,6 +211,7 @@ void py_delegates_close(py_program *program) {
   program->delegates = NULL;
   et_xnnpack_workspace_close(d->workspace);
   et_xnnpack_weights_close(d->weights);
+  leave_domain(program->state, d->domain);
   Py_XDECREF(d->path);
   PyMem_Free(d);
 }

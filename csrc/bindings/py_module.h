@@ -34,6 +34,7 @@ typedef struct py_state {
   struct py_op_library *libraries;  // of users' operators, newest first, see py_op_library.h
   struct et_xnnpack_workspace *xnnpack_workspace;  // of programs that share it, see py_delegates.h
   struct et_xnnpack_weights *xnnpack_weights;
+  struct py_domain *domains;  // of packed weights, see py_delegates.c
   struct py_watch *watch;     // Ctrl-C, see py_interrupt.h
   unsigned long main_thread;  // ident of the thread that receives signals
   unsigned fork_generation;   // counts os.fork() in children: thread pools of older programs are

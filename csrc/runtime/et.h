@@ -658,6 +658,10 @@ ET_API et_status et_method_resume(et_method *method, et_error *err);
 typedef struct et_file_map {
   void *data;  // NULL when the file is empty
   size_t size;
+  // Device, inode, size and time of the last change (st_ctime, ns): maps with equal ones have the
+  // same bytes. All zero if the file changed less than 3 seconds ago, as a second change may then
+  // leave the time as it is.
+  uint64_t identity[4];
 } et_file_map;
 
 // Maps a file read-only.

@@ -15,6 +15,16 @@
 #include <time.h>
 #include <unistd.h>
 
+static void identify(const struct stat *facts, uint64_t identity[4]) {
+  struct timespec now;
+  memset(identity, 0, 4 * sizeof *identity);
+  if (clock_gettime(CLOCK_REALTIME, &now) != 0 || facts->st_ctim.tv_sec >= now.tv_sec - 3) return;
+  identity[0] = (uint64_t)facts->st_dev;
+  identity[1] = (uint64_t)facts->st_ino;
+  identity[2] = (uint64_t)facts->st_size;
+  identity[3] = (uint64_t)facts->st_ctim.tv_sec * 1000000000u + (uint64_t)facts->st_ctim.tv_nsec;
+}
+
 et_status et_file_map_open(et_file_map *map, const char *path, et_error *err) {
   et_status status = ET_OK;
   struct stat facts;
@@ -35,6 +45,7 @@ et_status et_file_map_open(et_file_map *map, const char *path, et_error *err) {
   if (status == ET_OK) {
     map->data = data;  // NULL when the file is empty, which mmap does not allow
     map->size = (size_t)facts.st_size;
+    identify(&facts, map->identity);
   }
   return status;
 }

@@ -22,7 +22,7 @@ static void an_empty_file_maps_to_nothing_and_is_no_program(void) {
   char path[] = "/tmp/empty_file_XXXXXX";
   const int file = mkstemp(path);
   EXPECT(file >= 0 && close(file) == 0);
-  et_file_map map = {&map, 9};
+  et_file_map map = {&map, 9, {1}};
   et_error err;
   et_program program;
   const et_status status = et_file_map_open(&map, path, &err);

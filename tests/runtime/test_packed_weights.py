@@ -5,6 +5,7 @@ tests/c/test_xnnpack_execute.c tests each kind of damage.
 
 from __future__ import annotations
 
+import time
 import warnings
 from pathlib import Path
 
@@ -121,6 +122,46 @@ def test_a_program_with_the_names_of_another_changes_only_its_own_results(
     programs = [Runtime.get().load_program(p) for p in paths]  # in memory at the same time
     for program, p in zip(programs, paths, strict=True):
         np.testing.assert_array_equal(run(program), expected[p])
+
+
+def age(file: Path) -> None:
+    """Wait until a file has an identity: its last change is then 4 seconds ago."""
+    wait = file.stat().st_ctime + 4.1 - time.time()
+    if wait > 0:
+        time.sleep(wait)
+
+
+def test_programs_from_one_unchanged_file_pack_its_weights_once(path: Path) -> None:
+    age(path)
+    first = Runtime.get().load_program(path)
+    expected, before = run(first), first.packed_weights["packed"]
+    second = Runtime.get().load_program(path)
+    np.testing.assert_array_equal(run(second), expected)
+    assert second.packed_weights["packed"] == before
+
+
+def test_a_file_that_was_replaced_under_its_path_packs_its_own_weights(
+    path: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "model.pte"
+    file.write_bytes(path.read_bytes())
+    age(file)
+    first = Runtime.get().load_program(file)
+    expected = run(first)
+    forged(path, tmp_path / "new.pte").replace(file)
+    assert not np.array_equal(run(Runtime.get().load_program(file)), expected)
+
+
+def test_a_file_that_changes_twice_in_one_tick_of_the_clock_packs_its_own_weights(
+    path: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "model.pte"
+    file.write_bytes(path.read_bytes())
+    first = Runtime.get().load_program(file)
+    expected = run(first)
+    with file.open("r+b") as stream:  # in place: the inode and the size stay
+        stream.write(forged(path, tmp_path / "new.pte").read_bytes())
+    assert not np.array_equal(run(Runtime.get().load_program(file)), expected)
 
 
 def test_a_file_keeps_no_weights_with_false_names(path: Path, tmp_path: Path) -> None:

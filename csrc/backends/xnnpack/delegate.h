@@ -39,7 +39,7 @@ typedef struct eti_xnn_engine {
 
 typedef struct eti_xnn_delegate {
   et_xnnpack_options options;
-  const void *domain;  // the entry of the table of backends: see et_xnnpack
+  const void *domain;  // of the options, or the entry of the table of backends
   const uint8_t *payload;
   size_t payload_bytes;
   et_named_data named;

@@ -36,9 +36,9 @@ ET_API et_status et_xnnpack_workspace_open(et_xnnpack_workspace **workspace, et_
 ET_API void et_xnnpack_workspace_close(et_xnnpack_workspace *workspace);
 
 // Packed weights, by the key of the constant in the program's named data and by everything that
-// packing depends on. Methods loaded with one et_xnnpack use the weights of a key that one of them
-// has packed. Methods loaded with another pack their own and share those with equal bytes, because
-// a file may claim any key. Weights stay as long as a method uses them.
+// packing depends on. Methods loaded with one et_xnnpack, or with several of one domain, use the
+// weights of a key that one of them has packed. Other methods pack their own and share those with
+// equal bytes, because a file may claim any key. Weights stay as long as a method uses them.
 typedef struct et_xnnpack_weights et_xnnpack_weights;
 // With a path, weights that an earlier et_xnnpack_weights_save wrote there are mapped and used in
 // place. The file is a cache: one that is missing, damaged, or written by another XNNPACK or for
@@ -78,6 +78,9 @@ typedef struct et_xnnpack_options {
   // must not call the library. NULL: no calls.
   void (*on_spent)(void *ctx, const void *data, size_t bytes);
   void *on_spent_ctx;
+  // An address that entries share if their methods have the same bytes under one key, as programs
+  // from one file do (et_file_map.identity). NULL: no other entry has them.
+  const void *domain;
 } et_xnnpack_options;
 
 // An entry for a caller's table of backends, in the caller's storage, which must not move while

@@ -28,7 +28,7 @@ static et_status init(et_delegate_init *init, void **handle) {
   if (init->prepare->measuring) return measure(init);
   ET_TRY(et_prepare_status(init->prepare));
   *delegate = (eti_xnn_delegate){.options = options,
-                                 .domain = init->backend,
+                                 .domain = options.domain != NULL ? options.domain : init->backend,
                                  .payload = init->payload,
                                  .payload_bytes = init->payload_bytes,
                                  .named = *init->named_data};

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     )
     from executorch_py.exir.program.config import EdgeCompileConfig, ExecutorchBackendConfig
     from executorch_py.exir.program.save_load import load, save
+    from executorch_py.exir.trace_errors import readable_errors
 
 _HOME = {
     "CaptureConfig": "executorch_py.exir.capture",
@@ -45,6 +46,7 @@ _HOME = {
     "edge_to_executorch_passes": "executorch_py.exir.program",
     "emit_program": "executorch_py.exir.emit",
     "load": "executorch_py.exir.program.save_load",
+    "readable_errors": "executorch_py.exir.trace_errors",
     "save": "executorch_py.exir.program.save_load",
     "to_edge": "executorch_py.exir.program",
     "to_edge_transform_and_lower": "executorch_py.exir.program",
@@ -67,6 +69,7 @@ __all__ = [
     "edge_to_executorch_passes",
     "emit_program",
     "load",
+    "readable_errors",
     "save",
     "to_edge",
     "to_edge_transform_and_lower",

@@ -20,6 +20,7 @@ from executorch_py.exir.program.edge import to_edge
 from executorch_py.exir.program.executorch import ExecutorchProgramManager
 from executorch_py.exir.program.lower import to_edge_transform_and_lower
 from executorch_py.exir.program.managers import EdgeProgramManager
+from executorch_py.exir.trace_errors import readable_errors
 from executorch_py.export.quantize import quantize_graph, transform_source
 from executorch_py.export.recipe import ExportRecipe, LoweringRecipe, QuantizationRecipe
 from executorch_py.export.types import StageType
@@ -173,7 +174,7 @@ class ExportSession:
         programs = {}
         for name, model in models.items():
             inputs, shapes = self._samples(name)[0], self._dynamic_shapes.get(name)
-            with torch.no_grad():
+            with torch.no_grad(), readable_errors():
                 program = torch.export.export(
                     model, inputs, dynamic_shapes=shapes, strict=self._recipe.strict
                 )

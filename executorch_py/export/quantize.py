@@ -10,6 +10,7 @@ import torch
 from torch import fx, nn
 from torch.export import Dim
 
+from executorch_py.exir.trace_errors import readable_errors
 from executorch_py.export.recipe import GraphPass, QuantizationRecipe
 
 
@@ -62,7 +63,8 @@ def _captured(model: nn.Module, inputs: tuple[Any, ...], dynamic_batch: bool) ->
     if dynamic_batch:
         batch = Dim("batch", min=1)
         shapes = tuple({0: batch} if isinstance(t, torch.Tensor) else None for t in inputs)
-    return torch.export.export(model, inputs, dynamic_shapes=shapes, strict=True).module()
+    with readable_errors():
+        return torch.export.export(model, inputs, dynamic_shapes=shapes, strict=True).module()
 
 
 def _train(prepared: Any, recipe: QuantizationRecipe) -> None:

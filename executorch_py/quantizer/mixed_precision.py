@@ -13,6 +13,7 @@ from torch import fx, nn
 from torchao.quantization.pt2e.quantizer import Quantizer
 
 from executorch_py.exir.ir.graph import deep_copy
+from executorch_py.exir.trace_errors import readable_errors
 from executorch_py.quantizer.calibrate import arguments_of, calibrate
 from executorch_py.quantizer.composable_quantizer import ComposableQuantizer
 from executorch_py.quantizer.observers import Watched, module_path
@@ -105,7 +106,9 @@ def quantize(
     if not samples:
         raise ValueError("data: expected at least one sample to quantize with, got none")
     positional, named = arguments_of(samples[0])
-    exported = torch.export.export(model, positional, named, dynamic_shapes=dynamic_shapes).module()
+    with readable_errors():
+        program = torch.export.export(model, positional, named, dynamic_shapes=dynamic_shapes)
+    exported = program.module()
     refuse_training(exported)
     rate = metric if metric is not None else _cosine_to(model, samples)
 

@@ -11,6 +11,7 @@ import torch
 from torch import fx, nn
 
 from executorch_py.exir.ir.graph import deep_copy
+from executorch_py.exir.trace_errors import readable_errors
 from executorch_py.quantizer import fold_batch_norm
 from executorch_py.quantizer.calibrate import arguments_of
 from executorch_py.quantizer.observer_report import Table, percent
@@ -76,7 +77,8 @@ def float_graph(model: nn.Module, sample: Any) -> fx.GraphModule:
         graph = deep_copy(model)
     else:
         positional, named = arguments_of(sample)
-        graph = torch.export.export(model, positional, named).module()
+        with readable_errors():
+            graph = torch.export.export(model, positional, named).module()
     fold_batch_norm.fold_all(graph)
     return graph
 

@@ -129,6 +129,9 @@ PYTHON_ARROWS: dict[str, set[str]] = {
     f"{_EXIR}.schema": set(),
     f"{_EXIR}._warnings": set(),
     f"{_EXIR}.control_flow": _exir("error"),
+    # Errors of torch.export, which every package that calls it may explain.
+    f"{_EXIR}.trace_advice": set(),
+    f"{_EXIR}.trace_errors": _exir("error", "trace_advice"),
     f"{_EXIR}.ir": {"executorch_py"} | _exir("error", "schema"),
     f"{_EXIR}.target": {"executorch_py"} | _exir("error", "ir"),
     f"{_EXIR}.dialects": _exir("ir", "target"),
@@ -161,14 +164,14 @@ PYTHON_ARROWS: dict[str, set[str]] = {
     | _exir("serialize", "backend", "decompose", "passes", "emit")
     | _passes("base", "lower", "runner", "to_edge", "to_edge.steps", "user"),
     f"{_EXIR}.capture": _exir("error", "program"),
-    _EXIR: _exir("capture", "emit", "program"),
+    _EXIR: _exir("capture", "emit", "program", "trace_errors"),
     # Packages above the exporter.
-    "executorch_py.quantizer": _exir("ir") | _passes("quantized"),
+    "executorch_py.quantizer": _exir("ir", "trace_errors") | _passes("quantized"),
     "executorch_py.testing": {_EXIR}
     | _exir("schema", "ir", "dialects", "memory", "backend", "program"),
     "executorch_py.devtools": {"executorch_py"} | _exir("ir", "schema", "serialize", "program"),
     "executorch_py.export": {"executorch_py.quantizer", "executorch_py.runtime"}
-    | _exir("schema", "inspect", "backend", "program"),
+    | _exir("schema", "inspect", "backend", "program", "trace_errors"),
     "executorch_py.util": {"executorch_py"} | _exir("memory", "program"),
     "executorch_py.kernels": _exir("dialects"),
     "executorch_py.extension": {"executorch_py", "executorch_py.runtime", "executorch_py.devtools"}

@@ -18,6 +18,7 @@ from executorch_py.exir import (
     EdgeProgramManager,
     ExecutorchBackendConfig,
     ExecutorchProgramManager,
+    readable_errors,
     to_edge,
 )
 
@@ -39,9 +40,14 @@ def export_to_edge(
     generate_etrecord: bool = False,
 ) -> EdgeProgramManager:
     """Export a module with its example inputs and convert it to the edge dialect."""
-    exported = export(
-        model, example_inputs, example_kwarg_inputs, dynamic_shapes=dynamic_shapes, strict=strict
-    )
+    with readable_errors():
+        exported = export(
+            model,
+            example_inputs,
+            example_kwarg_inputs,
+            dynamic_shapes=dynamic_shapes,
+            strict=strict,
+        )
     if verbose:
         logger.info("exported graph:\n%s", exported.graph)
     manager = to_edge(

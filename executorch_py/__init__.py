@@ -7,11 +7,11 @@ torch. Importing this package loads neither.
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-from executorch_py import _upstream_paths
+from executorch_py import _path_finder
 
 __version__ = "0.1.0"
 
-_upstream_paths.install()
+_path_finder.install()
 
 
 def load_ops(path: str | PathLike[str], *, replace: bool = False) -> list[str]:

@@ -2,15 +2,13 @@
 
 Scripts written for ExecuTorch import from the paths of its source tree. A path without a file here
 is an entry of UPSTREAM_PATHS. Importing it gives a module whose names are looked up in the modules
-of the entry when they are first used. The finder comes first on `sys.meta_path`, so that a folder
-that an older version left behind cannot hide an entry; it costs two lookups per import. Paths of
+of the entry when they are first used. `_path_finder.py` calls this module. Paths of
 `_refused_paths.py` raise an error that names the replacement.
 """
 
 from __future__ import annotations
 
 import importlib
-import sys
 import types
 import warnings
 from importlib.machinery import ModuleSpec
@@ -288,25 +286,13 @@ def _homes(entry: str) -> tuple[str, ...] | None:
     return FORMER_PATHS.get(entry, UPSTREAM_PATHS.get(entry))
 
 
-class _UpstreamFinder:
-    """Finds and loads the paths of UPSTREAM_PATHS and FORMER_PATHS."""
-
-    def find_spec(
-        self, fullname: str, path: object = None, target: object = None
-    ) -> ModuleSpec | None:
-        entry = fullname.removeprefix(f"{_PACKAGE}.")
-        if entry == fullname:
-            return None
-        if _homes(entry) is None:
-            refuse_path(fullname)
-            return None
-        is_package = any(other.startswith(f"{entry}.") for other in UPSTREAM_PATHS | FORMER_PATHS)
-        return ModuleSpec(fullname, self, is_package=is_package)  # type: ignore[arg-type]
+class _Loader:
+    """Makes the modules of UPSTREAM_PATHS and FORMER_PATHS."""
 
     def create_module(self, spec: ModuleSpec) -> types.ModuleType:
         entry = spec.name.removeprefix(f"{_PACKAGE}.")
         homes = _homes(entry)
-        assert homes is not None  # find_spec made the spec
+        assert homes is not None  # it has a spec
         return (FormerModule if entry in FORMER_PATHS else UpstreamModule)(spec.name, homes)
 
     def exec_module(self, module: types.ModuleType) -> None:
@@ -317,7 +303,11 @@ class _UpstreamFinder:
                 _Home(home).module()
 
 
-def install() -> None:
-    """Insert the finder before all others, once."""
-    if not any(type(finder).__name__ == _UpstreamFinder.__name__ for finder in sys.meta_path):
-        sys.meta_path.insert(0, _UpstreamFinder())
+def spec_of_entry(fullname: str) -> ModuleSpec | None:
+    """The spec of a path of the tables, None for others. RefusedPathError for a refused path."""
+    entry = fullname.removeprefix(f"{_PACKAGE}.")
+    if _homes(entry) is None:
+        refuse_path(fullname)
+        return None
+    is_package = any(other.startswith(f"{entry}.") for other in UPSTREAM_PATHS | FORMER_PATHS)
+    return ModuleSpec(fullname, _Loader(), is_package=is_package)  # type: ignore[arg-type]

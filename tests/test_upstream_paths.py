@@ -10,6 +10,9 @@ from pathlib import Path
 import pytest
 
 import executorch_py
+from executorch_py._former_paths import FORMER_PATHS
+from executorch_py._path_finder import WITHOUT_ENTRIES
+from executorch_py._refused_paths import REFUSED_NAMES, REFUSED_PATHS
 from executorch_py._upstream_paths import UPSTREAM_PATHS
 
 PACKAGE = Path(executorch_py.__file__).parent
@@ -76,6 +79,20 @@ def test_importing_a_path_without_a_list_of_names_imports_nothing_behind_it() ->
         "assert 'torch' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_importing_the_runtime_loads_no_table_of_paths() -> None:
+    script = (
+        "import sys, executorch_py.runtime\n"
+        "assert not [name for name in sys.modules if name.endswith('_paths')]\n"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_no_path_of_a_table_begins_with_a_name_that_the_finder_leaves_to_others() -> None:
+    entries = [*UPSTREAM_PATHS, *FORMER_PATHS, *REFUSED_PATHS, *REFUSED_NAMES]
+    first = {entry.split(".")[0] for entry in entries}
+    assert not first & WITHOUT_ENTRIES and not [name for name in first if name.startswith("_")]
 
 
 def test_importing_a_path_registers_the_backends_of_the_modules_behind_it() -> None:

@@ -313,7 +313,7 @@ def test_a_call_that_would_write_to_a_constant_is_refused_whatever_its_result_sa
 def test_sources_without_their_extension_module_say_how_to_build_it(tmp_path: Path) -> None:
     package = tmp_path / "executorch_py"
     package.mkdir()
-    for name in ("__init__.py", "_former_paths.py", "_upstream_paths.py"):
+    for name in ("__init__.py", "_path_finder.py"):
         (package / name).write_bytes((ROOT / "executorch_py" / name).read_bytes())
     done = subprocess.run(
         # Without site-packages: an editable installation would find the module there.

@@ -158,6 +158,7 @@ class Worker:
     def __init__(self, checkout: Path, python: str) -> None:
         self.python = python
         self.environment = dict(os.environ, PYTHONPATH=str(checkout), OMP_NUM_THREADS="1")
+        self.environment.pop("PYTHONDONTWRITEBYTECODE", None)  # else imports compile each time
         self.process = subprocess.Popen(
             [python, "-W", "ignore", __file__, "--serve"],
             env=self.environment,

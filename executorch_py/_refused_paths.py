@@ -184,6 +184,12 @@ REFUSALS: tuple[Refusal, ...] = (
         "executorch_py.exir.print_program",
     ),
     Refusal(
+        "export.target_recipes export.utils",
+        "its recipes are for Core ML and Qualcomm's processors, of which there are no delegates",
+        "executorch_py.export.ExportRecipe.get_recipe with a type of recipe such as "
+        "executorch_py.backends.xnnpack.recipes.XNNPackRecipeType.FP32",
+    ),
+    Refusal(
         "extension.audio extension.gguf_util",
         "no models or converters are part of this package",
         "executorch_py.exir.to_edge on a model of one's own",

@@ -1,12 +1,11 @@
-"""An export session: the stages of a recipe in order, and the result of each stage.
+"""An export session: the stages of a recipe in order, and the artifact of each stage.
 
-The stages call the exporter's functions; quantization is in quantize.py. This file knows the order
-of stages and the arguments of each.
+The stages are stages.py; this file chooses them, and checks and runs their order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
 from pathlib import Path
 from typing import Any
 
@@ -16,33 +15,32 @@ from torch.export import ExportedProgram
 
 from executorch_py.exir import schema
 from executorch_py.exir.inspect import print_delegation_info
-from executorch_py.exir.program.edge import to_edge
 from executorch_py.exir.program.executorch import ExecutorchProgramManager
-from executorch_py.exir.program.lower import to_edge_transform_and_lower
 from executorch_py.exir.program.managers import EdgeProgramManager
-from executorch_py.exir.trace_errors import readable_errors
-from executorch_py.export.quantize import quantize_graph, transform_source
-from executorch_py.export.recipe import ExportRecipe, LoweringRecipe, QuantizationRecipe
+from executorch_py.export.recipe import ExportRecipe, LoweringRecipe
+from executorch_py.export.stages import (
+    EdgeProgramManagerTransformStage,
+    EdgeTransformAndLowerStage,
+    ExecutorchStage,
+    PipelineArtifact,
+    QuantizeStage,
+    SourceTransformStage,
+    Stage,
+    ToBackendStage,
+    ToEdgeStage,
+    TorchExportStage,
+    samples_of,
+)
 from executorch_py.export.types import StageType
 
 _MODEL = (StageType.SOURCE_TRANSFORM, StageType.QUANTIZE)
+# Stages whose artifact is the edge programs, the last first.
 _EDGE = (
-    StageType.TO_EDGE_TRANSFORM_AND_LOWER,
-    StageType.TO_EDGE,
-    StageType.EDGE_PROGRAM_MANAGER_TRANSFORM,
     StageType.TO_BACKEND,
+    StageType.EDGE_PROGRAM_MANAGER_TRANSFORM,
+    StageType.TO_EDGE,
+    StageType.TO_EDGE_TRANSFORM_AND_LOWER,
 )
-# Stages that may directly precede each stage; None is the start.
-_PREDECESSORS: dict[StageType, tuple[StageType | None, ...]] = {
-    StageType.SOURCE_TRANSFORM: (None,),
-    StageType.QUANTIZE: (None, StageType.SOURCE_TRANSFORM),
-    StageType.TORCH_EXPORT: (None, *_MODEL),
-    StageType.TO_EDGE_TRANSFORM_AND_LOWER: (None, StageType.TORCH_EXPORT),
-    StageType.TO_EDGE: (None, StageType.TORCH_EXPORT),
-    StageType.EDGE_PROGRAM_MANAGER_TRANSFORM: _EDGE,
-    StageType.TO_BACKEND: (StageType.TO_EDGE, StageType.EDGE_PROGRAM_MANAGER_TRANSFORM),
-    StageType.TO_EXECUTORCH: _EDGE,
-}
 # Kinds of models, the most special first, and the stages that lie before each.
 _DONE: dict[type[Any], tuple[StageType, ...]] = {
     ExportedProgram: (*_MODEL, StageType.TORCH_EXPORT),
@@ -82,12 +80,19 @@ class ExportSession:
         if dynamic_shapes is not None and not self._dynamic_shapes:
             self._dynamic_shapes = {"forward": dynamic_shapes}
         self._recipe = export_recipe or ExportRecipe()
-        self._quantization = self._recipe.quantization_recipe or QuantizationRecipe()
         self._lowering = self._recipe.lowering_recipe or LoweringRecipe()
-        self._constant_methods = constant_methods
-        self._record = generate_etrecord
-        self._stages = self._recipe.pipeline_stages or self._default_stages()
-        self._results: dict[StageType, Any] = {}
+        self._pipeline = self._recipe.pipeline_stages or self._default_stages()
+        self._registry = self._build_stages()
+        self._context: dict[str, Any] = {
+            "example_inputs": self._example_inputs,
+            "dynamic_shapes": self._dynamic_shapes,
+            "constant_methods": constant_methods,
+            "export_recipe": self._recipe,
+            "session_name": name,
+            "artifact_dir": artifact_dir,
+            "generate_etrecord": generate_etrecord,
+        }
+        self._artifacts: dict[StageType, PipelineArtifact] = {}
 
     def _default_stages(self) -> list[StageType]:
         done = {stage for kind in self._kinds for stage in _DONE[kind]}
@@ -97,23 +102,62 @@ class ExportSession:
             stages.append(StageType.EDGE_PROGRAM_MANAGER_TRANSFORM)
         return [*stages, StageType.TO_EXECUTORCH]
 
+    def _build_stages(self) -> dict[StageType, Stage]:
+        """The stages of the pipeline with the recipe's settings."""
+        recipe, lowering = self._recipe, self._lowering
+        quantization = recipe.quantization_recipe
+        # Passes over the program of a method run once, before it is delegated if possible.
+        runs_passes = StageType.TO_EDGE_TRANSFORM_AND_LOWER in self._pipeline
+        stages: list[Stage] = [
+            SourceTransformStage(quantization, recipe.source_transform_in_place),
+            QuantizeStage(quantization),
+            TorchExportStage(recipe.aten_transform_passes, recipe.strict),
+            EdgeTransformAndLowerStage.from_recipe(lowering),
+            ToEdgeStage.from_recipe(lowering),
+            EdgeProgramManagerTransformStage(
+                None if runs_passes else lowering.edge_transform_passes,
+                lowering.edge_manager_transform_passes,
+            ),
+            ToBackendStage.from_recipe(lowering),
+            ExecutorchStage(recipe.executorch_backend_config),
+        ]
+        return {s.stage_type: s for s in stages if s.stage_type in self._pipeline}
+
+    # ---- stages of scripts
+
+    def register_stage(self, stage_type: StageType, stage: Stage) -> None:
+        """Run this stage where the pipeline names `stage_type`."""
+        self._registry[stage_type] = stage
+
+    def get_registered_stage(self, stage_type: StageType) -> Stage | None:
+        """The stage that runs under a name, if any."""
+        return self._registry.get(stage_type)
+
+    def get_all_registered_stages(self) -> dict[StageType, Stage]:
+        """All stages by name."""
+        return self._registry
+
     # ---- running the stages
 
     def export(self) -> None:
         """Run all stages from the start."""
         self._check_stages()
-        self._results.clear()
-        data: Any = self._models
-        for stage in self._stages:
-            data = self._results[stage] = self._run(stage, data)
+        self._artifacts.clear()
+        artifact = PipelineArtifact(self._models, dict(self._context))
+        for name in self._pipeline:
+            start = time.perf_counter()
+            self._registry[name].run(artifact)
+            artifact = self._registry[name].get_artifacts()
+            artifact.add_context("duration_ms", int((time.perf_counter() - start) * 1000))
+            self._artifacts[name] = artifact
 
     def _check_stages(self) -> None:
         """Check that each stage can follow the one before, and that no stage lies before the model.
 
-        A rejected list of stages leaves the results of an earlier run.
+        A rejected list of stages leaves the artifacts of an earlier run.
         """
         for kind in self._kinds:
-            wrong = [stage.name for stage in self._stages if stage in _DONE[kind]]
+            wrong = [stage.name for stage in self._pipeline if stage in _DONE[kind]]
             if wrong:
                 raise ValueError(
                     f"Cannot run {', '.join(wrong)} stage(s) on a {kind.__name__}: expected stages "
@@ -121,117 +165,44 @@ class ExportSession:
                     "an nn.Module"
                 )
         previous: StageType | None = None
-        for stage in self._stages:
-            if previous not in _PREDECESSORS[stage]:
-                allowed = [s.value if s else "the start" for s in _PREDECESSORS[stage]]
-                found = previous.value if previous else "the start"
+        for name in self._pipeline:
+            if name not in self._registry:
                 raise ValueError(
-                    f"stage {stage.value}: expected it after {' or '.join(allowed)}, got it after "
-                    f"{found}: change pipeline_stages of the recipe"
+                    f"stage {_name(name)}: expected one of the stages of StageType, or one of the "
+                    "session's register_stage(), got neither"
                 )
-            previous = stage
+            self._check_order(self._registry[name], _name(name), previous)
+            previous = name
 
-    def _run(self, stage: StageType, data: Any) -> Any:
-        steps: dict[StageType, Callable[[Any], Any]] = {
-            StageType.SOURCE_TRANSFORM: self._transform_sources,
-            StageType.QUANTIZE: self._quantize,
-            StageType.TORCH_EXPORT: self._torch_export,
-            StageType.TO_EDGE_TRANSFORM_AND_LOWER: self._lower,
-            StageType.TO_EDGE: self._to_edge,
-            StageType.EDGE_PROGRAM_MANAGER_TRANSFORM: self._transform_manager,
-            StageType.TO_BACKEND: self._to_backend,
-            StageType.TO_EXECUTORCH: self._to_executorch,
-        }
-        return steps[stage](data)
-
-    def _samples(self, method: str) -> list[Any]:
-        samples = self._example_inputs.get(method)
-        if not samples:
-            raise ValueError(
-                f"method {method!r} has no example_inputs: pass a list of tuples (the first is for "
-                "the export, all are for calibration), or a dict of such lists by method"
-            )
-        if not isinstance(samples, list) or not isinstance(samples[0], tuple):
-            raise TypeError(
-                f"example_inputs of method {method!r}: expected a list of tuples such as "
-                f"[(x, y)], got a {type(samples).__name__}"
-            )
-        return samples
-
-    def _transform_sources(self, models: dict[str, nn.Module]) -> dict[str, nn.Module]:
-        in_place = self._recipe.source_transform_in_place
-        return {n: transform_source(m, self._quantization, in_place) for n, m in models.items()}
-
-    def _quantize(self, models: dict[str, nn.Module]) -> dict[str, nn.Module]:
-        if not self._quantization.quantizers:
-            return models
-        return {
-            name: quantize_graph(model, self._samples(name), self._quantization)
-            for name, model in models.items()
-        }
-
-    def _torch_export(self, models: dict[str, nn.Module]) -> dict[str, ExportedProgram]:
-        programs = {}
-        for name, model in models.items():
-            inputs, shapes = self._samples(name)[0], self._dynamic_shapes.get(name)
-            with torch.no_grad(), readable_errors():
-                program = torch.export.export(
-                    model, inputs, dynamic_shapes=shapes, strict=self._recipe.strict
-                )
-            for change in self._recipe.aten_transform_passes or ():
-                program = change(name, program)
-            programs[name] = program
-        return programs
-
-    def _lower(self, programs: dict[str, ExportedProgram]) -> EdgeProgramManager:
-        makers = self._lowering.edge_transform_passes or []
-        passes = {
-            name: [p for make in makers for p in _as_list(make(name, program))]
-            for name, program in programs.items()
-        }
-        return to_edge_transform_and_lower(
-            programs,
-            passes if makers else None,
-            self._lowering.partitioners,
-            self._constant_methods,
-            self._lowering.edge_compile_config,
-            self._record,
+    def _check_order(self, stage: Stage, name: str, previous: StageType | None) -> None:
+        after = stage.valid_predecessor_stages
+        if previous is None and stage.can_start_pipeline:
+            return
+        if previous is not None and (not after or previous in after):
+            return
+        allowed = [_name(stage) for stage in after]
+        if stage.can_start_pipeline:
+            allowed.insert(0, "the start")
+        found = _name(previous) if previous else "the start"
+        raise ValueError(
+            f"stage {name}: expected it after {' or '.join(allowed) or 'another stage'}, got it "
+            f"after {found}: change pipeline_stages of the recipe"
         )
-
-    def _to_edge(self, programs: dict[str, ExportedProgram]) -> EdgeProgramManager:
-        return to_edge(
-            programs, self._constant_methods, self._lowering.edge_compile_config, self._record
-        )
-
-    def _transform_manager(self, manager: EdgeProgramManager) -> EdgeProgramManager:
-        for make in self._lowering.edge_manager_transform_passes or ():
-            manager = manager.transform(make(manager))
-        return manager
-
-    def _to_backend(self, manager: EdgeProgramManager) -> EdgeProgramManager:
-        chosen = self._lowering.partitioners or []
-        by_method = chosen if isinstance(chosen, dict) else dict.fromkeys(manager.methods, chosen)
-        for i in range(max(map(len, by_method.values()), default=0)):
-            manager = manager.to_backend({m: p[i] for m, p in by_method.items() if i < len(p)})
-        return manager
-
-    def _to_executorch(self, manager: EdgeProgramManager) -> ExecutorchProgramManager:
-        return manager.to_executorch(self._recipe.executorch_backend_config)
 
     # ---- results
 
     def _result(self, *stages: StageType) -> Any:
         for stage in stages:
-            if stage in self._results:
-                return self._results[stage]
+            if stage in self._artifacts:
+                return self._artifacts[stage].data
         raise RuntimeError(
-            f"expected the result of stage {' or '.join(s.value for s in stages)}, got results of "
-            f"{[s.value for s in self._results]}: call export(), or add the stage to the recipe"
+            f"expected the result of stage {' or '.join(map(_name, stages))}, got results of "
+            f"{list(map(_name, self._artifacts))}: call export(), or add the stage to the recipe"
         )
 
-    def get_stage_artifacts(self) -> dict[StageType, Any]:
-        """Results of the stages."""
-        return self._results
+    def get_stage_artifacts(self) -> dict[StageType, PipelineArtifact]:
+        """The artifact of each stage; its `data` is what the stage made."""
+        return self._artifacts
 
     def get_exported_program(self, method_name: str = "forward") -> ExportedProgram:
         """The exported program of a method."""
@@ -242,7 +213,7 @@ class ExportSession:
 
     def get_edge_program_manager(self) -> EdgeProgramManager:
         """The programs in the edge dialect, after the last stage that changed them."""
-        manager: EdgeProgramManager = self._result(*reversed(_EDGE))
+        manager: EdgeProgramManager = self._result(*_EDGE)
         return manager
 
     def get_executorch_program_manager(self) -> ExecutorchProgramManager:
@@ -269,7 +240,11 @@ class ExportSession:
 
     def get_example_input(self, method_name: str = "forward") -> tuple[Any, ...]:
         """The first of the example inputs of a method."""
-        inputs: tuple[Any, ...] = self._samples(method_name)[0]
+        if method_name not in self._example_inputs:
+            there = sorted(self._example_inputs)
+            raise KeyError(f"no example_inputs of method {method_name!r}; expected one of {there}")
+        artifact = PipelineArtifact(None, self._context)
+        inputs: tuple[Any, ...] = samples_of(artifact, method_name)[0]
         return inputs
 
     def run_method(
@@ -308,8 +283,8 @@ def _names_methods(shapes: Any, models: dict[str, Any]) -> bool:
     return isinstance(shapes, dict) and bool(shapes) and set(shapes) <= set(models)
 
 
-def _as_list(passes: Any) -> list[Any]:
-    return list(passes) if isinstance(passes, (list, tuple)) else [passes]
+def _name(stage: StageType) -> str:
+    return str(getattr(stage, "value", stage))
 
 
 def export(

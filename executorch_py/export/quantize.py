@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,18 +13,15 @@ from executorch_py.exir.trace_errors import readable_errors
 from executorch_py.export.recipe import GraphPass, QuantizationRecipe
 
 
-def transform_source(model: nn.Module, recipe: QuantizationRecipe, in_place: bool) -> nn.Module:
-    """The eager model with torchao's `quantize_` applied."""
+def transform_source(model: nn.Module, recipe: QuantizationRecipe) -> None:
+    """Apply torchao's `quantize_` to the eager model."""
     from torchao.quantization import quantize_
 
     configs = recipe.ao_quantization_configs or []
     if len(configs) > 1:
         raise ValueError(f"ao_quantization_configs: expected at most one, got {len(configs)}")
-    if not configs:
-        return model
-    model = model if in_place else copy.deepcopy(model)
-    quantize_(model, configs[0].ao_base_config, configs[0].filter_fn)
-    return model
+    for config in configs:
+        quantize_(model, config.ao_base_config, config.filter_fn)
 
 
 def quantize_graph(

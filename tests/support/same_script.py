@@ -41,6 +41,9 @@ def upstream_results(scripts: Mapping[str, str]) -> dict[str, Any]:
     )
     assert run.returncode == 0, run.stderr[-2000:]
     results: dict[str, Any] = json.loads(run.stdout.splitlines()[-1])
+    for name, result in results.items():
+        failed = isinstance(result, dict) and result.get("upstream failed")
+        assert not failed, f"script {name!r}: {failed}"
     return results
 
 

@@ -108,9 +108,13 @@ class InstructionProfile:
 
     @property
     def moved_bytes(self) -> int | None:
-        """Bytes read and written, estimated from shapes; None if no kernel ran."""
+        """Bytes read and written, estimated from shapes.
+
+        None if no kernel ran, or one that wrote no tensor: a size of a tensor moves none of its
+        elements.
+        """
         library, _, name = self.operator.partition("::")
-        if not name or library == "executorch_prim" or not self.tensors:
+        if not name or library == "executorch_prim" or not self.tensors or not self.written:
             return None
         if name.startswith(_PARTIAL_READERS):
             total = sum(math.prod(shape) * _itemsize(dtype) for dtype, shape in self.tensors)
@@ -149,8 +153,8 @@ def profile_of(
     method: _C.Method, inputs: Sequence[Any], runs: int, n_threads: int
 ) -> list[InstructionProfile]:
     """Medians over runs with these inputs, after one run that is not counted."""
-    if runs < 1:
-        raise ValueError(f"profile: expected 1 or more runs, got {runs}")
+    if not isinstance(runs, int) or runs < 1:
+        raise ValueError(f"profile: expected 1 or more runs, got {runs!r}")
 
     def profiled() -> list[_C.InstructionRecord]:
         # Set before every run, since results may reuse the memory that inputs were copied to.

@@ -94,7 +94,9 @@ def test_the_table_sums_nodes_by_name() -> None:
 
 
 def product(operator: str, *shapes: tuple[int, ...], calls: int = 1) -> InstructionProfile:
-    return InstructionProfile(0, operator, calls, 1.0, 10, tuple(("f32", s) for s in shapes))
+    return InstructionProfile(
+        0, operator, calls, 1.0, 10, tuple(("f32", s) for s in shapes), written=4
+    )
 
 
 def test_arithmetic_is_counted_for_products_and_convolutions() -> None:
@@ -121,3 +123,20 @@ def test_the_command_line_shows_a_profile(
     assert "profile: 1 instructions" in text
     assert "100.0%" in text and "aten::add.out" in text and "GB/s" in text
     assert "roof, measured with" in text and "% of roof" in text
+
+
+def test_a_size_of_a_tensor_has_no_share_of_the_roofline() -> None:
+    class Rows(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.full((x.shape[0], 2), 3.0) + x.sum()
+
+    shapes = ({0: torch.export.Dim("rows", max=8)},)
+    exported = torch.export.export(Rows(), (torch.ones(4, 3),), dynamic_shapes=shapes)
+    program = to_edge(exported).to_executorch()
+    method = Runtime.get().load_program(program.buffer).load_method("forward")
+    profile = method.profile([torch.ones(4, 3)], runs=1)
+    sizes = [p for p in profile if p.operator.startswith("aten::sym_size")]
+    assert sizes and all(p.moved_bytes is None and p.roofline is None for p in sizes)
+    assert all(p.roofline is not None for p in profile if p.operator == "aten::sum.IntList_out")
+    line = next(text for text in profile_text(profile, 1).splitlines() if "sym_size" in text)
+    assert "roof" not in line and "GB/s" not in line

@@ -62,8 +62,12 @@ static PyObject *torch_plain_numpy(py_state *state, PyObject *tensor) {
   if (!torch_on_cpu(state, tensor)) {
     PyErr_Clear();
     PyObject *device = PyObject_GetAttr(tensor, state->str_device);
-    py_raise(state, ET_INVALID_ARGUMENT, "tensor: expected device cpu, got %S: pass tensor.cpu()",
-             device != NULL ? device : Py_None);
+    PyErr_Clear();
+    PyObject *meta = PyObject_GetAttrString(tensor, "is_meta");
+    py_raise(state, ET_INVALID_ARGUMENT, "tensor: expected device cpu, got %S: %s",
+             device != NULL ? device : Py_None,
+             meta == Py_True ? "it has no elements" : "pass tensor.cpu()");
+    Py_XDECREF(meta);
     Py_XDECREF(device);
     return NULL;
   }
@@ -136,8 +140,8 @@ PyObject *py_ml_dtype(py_state *state, et_dtype dtype) {
   if (descr == NULL) {
     PyErr_Clear();
     py_raise(state, ET_NOT_SUPPORTED,
-             "NumPy has no dtype %s: install the package ml_dtypes, or pass torch tensors to get "
-             "torch tensors back",
+             "NumPy has no dtype %s: `pip install ml_dtypes`, or pass torch tensors to get torch "
+             "tensors back",
              py_dtype_python_name(dtype));
   }
   return state->ml_dtypes[dtype];

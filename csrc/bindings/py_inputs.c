@@ -130,11 +130,34 @@ static PyObject *shape_problem(const py_method *self, size_t i, const npy_intp *
   return text;
 }
 
+// The message for a wrong dtype, with the conversion to write.
+static PyObject *dtype_problem(const py_input *in, const py_array_view *view) {
+  const char *given = py_dtype_python_name(view->dtype);
+  const char *planned = py_dtype_python_name(in->info.dtype);
+  if (view->is_torch)
+    return PyUnicode_FromFormat("dtype %s: pass tensor.to(torch.%s)", given, planned);
+  if (!py_dtype_row_of(in->info.dtype)->is_carried)
+    return PyUnicode_FromFormat("dtype %s: pass array.astype('%s')", given, planned);
+  return PyUnicode_FromFormat(
+      "dtype %s: pass a torch tensor, or `pip install ml_dtypes` and pass array.astype('%s')",
+      given, planned);
+}
+
+// The message for an object that is no tensor; numbers and lists of numbers have a conversion.
+static PyObject *object_problem(const py_input *in, PyObject *object) {
+  const bool numbers = PyList_Check(object) || PyTuple_Check(object) || PyFloat_Check(object) ||
+                       PyLong_Check(object);
+  const py_dtype_row *const row = py_dtype_row_of(in->info.dtype);
+  if (!numbers || row->is_carried || row->name == NULL)
+    return PyUnicode_FromFormat("a value of type %s", Py_TYPE(object)->tp_name);
+  return PyUnicode_FromFormat("a value of type %s: pass numpy.array(value, '%s')",
+                              Py_TYPE(object)->tp_name, row->name);
+}
+
 static int check_tensor(py_method *self, size_t i, const py_array_view *view) {
   py_input *in = &self->inputs[i];
   if (view->dtype != in->info.dtype) {
-    return mismatch(self, i, ET_INVALID_ARGUMENT,
-                    PyUnicode_FromFormat("dtype %s", py_dtype_python_name(view->dtype)));
+    return mismatch(self, i, ET_INVALID_ARGUMENT, dtype_problem(in, view));
   }
   if (!PyArray_ISNOTSWAPPED(view->array)) {
     return mismatch(
@@ -214,8 +237,7 @@ static int fill_tensor(py_method *self, size_t i, PyObject *object) {
   const int found = py_array_view_of(self->state, object, &view);
   if (found < 0) return name_error(self, i);
   if (found == 0) {
-    return mismatch(self, i, ET_INVALID_ARGUMENT,
-                    PyUnicode_FromFormat("a value of type %s", Py_TYPE(object)->tp_name));
+    return mismatch(self, i, ET_INVALID_ARGUMENT, object_problem(in, object));
   }
   if (view.is_torch) {
     self->kind = PY_KIND_TORCH;
@@ -334,24 +356,38 @@ static int fill_input(py_method *self, size_t i, PyObject *object) {
 static PyObject *as_sequence(const py_method *self, PyObject *sequence) {
   if (PyTuple_Check(sequence) || PyList_Check(sequence)) return PySequence_Tuple(sequence);
   PyObject *tensor_type = py_torch_tensor_type(self->state);
-  const bool single =
-      PyArray_Check(sequence) || PyUnicode_Check(sequence) || PyObject_CheckBuffer(sequence) ||
-      !PySequence_Check(sequence) ||
+  const bool tensor =
+      PyArray_Check(sequence) ||
       (tensor_type != NULL && PyObject_TypeCheck(sequence, (PyTypeObject *)tensor_type));
+  const bool single = tensor || PyUnicode_Check(sequence) || PyObject_CheckBuffer(sequence) ||
+                      !PySequence_Check(sequence);
   if (!single) return PySequence_Tuple(sequence);
+  const char *advice = PyDict_Check(sequence) ? ": for inputs by name, call method(**inputs)"
+                       : tensor               ? ": pass [input]"
+                                              : "";
   return py_raise(self->state, ET_INVALID_TYPE,
-                  "inputs of method %U: expected a list or tuple with one item per input, got %s",
-                  self->quoted_name, Py_TYPE(sequence)->tp_name);
+                  "inputs of method %U: expected a list or tuple with one item per input, got %s%s",
+                  self->quoted_name, Py_TYPE(sequence)->tp_name, advice);
 }
 
-static int check_count(const py_method *self, Py_ssize_t n) {
+// Whether the items are one list of as many items as there are inputs, as in execute([[a, b]]).
+static bool is_nested(const py_method *self, PyObject *items) {
+  if (PyTuple_GET_SIZE(items) != 1) return false;
+  PyObject *item = PyTuple_GET_ITEM(items, 0);
+  return (PyList_Check(item) || PyTuple_Check(item)) &&
+         (size_t)PySequence_Size(item) == self->n_inputs;
+}
+
+static int check_count(const py_method *self, PyObject *items) {
+  const Py_ssize_t n = PyTuple_GET_SIZE(items);
   if ((size_t)n == self->n_inputs) return 0;
   PyObject *names =
       self->input_names != NULL ? PyObject_Repr(self->input_names) : PyUnicode_FromString("");
   if (names != NULL) {
-    py_raise(self->state, ET_INVALID_ARGUMENT, "method %U: expected %zu input%s%s%U, got %zd",
+    py_raise(self->state, ET_INVALID_ARGUMENT, "method %U: expected %zu input%s%s%U, got %zd%s",
              self->quoted_name, self->n_inputs, self->n_inputs == 1 ? "" : "s",
-             PyUnicode_GET_LENGTH(names) > 0 ? " " : "", names, n);
+             PyUnicode_GET_LENGTH(names) > 0 ? " " : "", names, n,
+             is_nested(self, items) ? ", a list of all: pass that list itself" : "");
     Py_DECREF(names);
   }
   return -1;
@@ -362,7 +398,7 @@ int py_inputs_fill(py_method *self, PyObject *sequence) {
   PyObject *items =
       PyTuple_CheckExact(sequence) ? Py_NewRef(sequence) : as_sequence(self, sequence);
   if (items == NULL) return -1;
-  int result = check_count(self, PyTuple_GET_SIZE(items));
+  int result = check_count(self, items);
   self->kind = PY_KIND_UNKNOWN;
   py_bounds_begin(self);
   for (size_t i = 0; result == 0 && i < self->n_inputs; i++)

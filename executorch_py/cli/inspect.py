@@ -10,6 +10,7 @@ from executorch_py import _C
 from executorch_py.cli.delegate_nodes import delegate_nodes
 from executorch_py.runtime import MethodMeta, Signature
 from executorch_py.runtime.file_layout import describe
+from executorch_py.runtime.opening import open_program
 from executorch_py.terminal_text import name_text
 
 
@@ -24,7 +25,7 @@ def inspect(options: argparse.Namespace) -> int:
 
 def collect(path: str) -> dict[str, Any]:
     """Contents and needs of a program file, as data."""
-    program = _C.open_program(path)
+    program = open_program(path)
     known = _C.kernel_manifest()
     backends = _C.backend_names()
     origins = {op: path for path, ops in reversed(_C.loaded_ops()) for op in ops}

@@ -1,10 +1,11 @@
-"""Options of backends at load: checked and converted to arguments of the extension.
+"""Options at load, of programs and backends: checked, and converted for the extension.
 
 Keys and numbers are upstream's. XnnpackBackend is the only backend with options.
 """
 
 from __future__ import annotations
 
+import operator
 import os
 from collections.abc import Mapping
 from enum import IntEnum
@@ -24,6 +25,14 @@ class WorkspaceSharing(IntEnum):
 
 
 XnnpackOptions = tuple[int, bool, "str | None", bool]
+
+
+def whole_number(name: str, value: Any) -> int:
+    """The value of an option as an int; TypeError names the option."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name}: expected a whole number, got {value!r}") from None
 
 
 def _sharing(value: Any) -> WorkspaceSharing:
@@ -57,10 +66,15 @@ def xnnpack_options(options: Mapping[str, Mapping[str, Any]] | None) -> XnnpackO
     """Options in the form of open_program's argument `xnnpack`; None if there are none."""
     if options is None:
         return None
+    if not isinstance(options, Mapping):
+        raise _invalid(f"expected a dict of options by backend, got {options!r}")
     for name in options:
         if name != XNNPACK:
             raise _invalid(f"expected options of {XNNPACK!r}, got options of {name!r}")
-    given = dict(options.get(XNNPACK, {}))
+    values = options.get(XNNPACK, {})
+    if not isinstance(values, Mapping):
+        raise _invalid(f"{XNNPACK}: expected a dict of options, got {values!r}")
+    given = dict(values)
     if not given:
         return None
     sharing = _sharing(given.pop("workspace_sharing_mode", WorkspaceSharing.PerModel))

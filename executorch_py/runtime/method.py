@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from executorch_py import _C
+from executorch_py.runtime.backend_options import whole_number
 from executorch_py.runtime.metadata import MethodMeta
 from executorch_py.runtime.signature import Signature
 from executorch_py.terminal_text import shortened
@@ -38,13 +39,18 @@ class Method:
         self.signature = signature
         prepare(method, signature)
 
-    def execute(self, inputs: Sequence[Any]) -> list[Any]:
+    def execute(self, inputs: Sequence[Any], *others: Any) -> list[Any]:
         """Runs with flat inputs and returns the flat outputs, as copies.
 
         Inputs may be NumPy arrays, torch tensors, anything with DLPack or a buffer, and plain
         scalars. Outputs are torch tensors when any input was one (or when there is no tensor
         input and torch is loaded), else NumPy arrays.
         """
+        if others:
+            raise TypeError(
+                f"execute: expected one list of all inputs, got {1 + len(others)} arguments: write "
+                "execute([a, b]), or call the method as the model: method(a, b)"
+            )
         return self._execute(inputs)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -67,7 +73,7 @@ class Method:
         A method is loaded with seed 0, so two loads draw the same numbers until seed() is called.
         The numbers differ from torch's for the same seed.
         """
-        self._method.seed(seed)
+        self._method.seed(whole_number("seed", seed))
 
     @property
     def name(self) -> str:

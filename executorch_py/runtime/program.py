@@ -6,11 +6,13 @@ from types import TracebackType
 from typing import Any
 
 from executorch_py import _C
-from executorch_py.errors import NotFound, NotSupported
+from executorch_py.errors import InvalidState, NotFound, NotSupported
 from executorch_py.runtime.metadata import MethodMeta
 from executorch_py.runtime.method import Method
 from executorch_py.runtime.signature import Signature
 from executorch_py.terminal_text import quoted, quoted_list
+
+_NO_DATA = "is in an external file (.ptd), and none was given"
 
 
 class Program:
@@ -34,7 +36,14 @@ class Program:
         if name in self._methods:
             return self._methods[name]
         info = self._info(name)
-        loaded = self._program.load_method(name)
+        try:
+            loaded = self._program.load_method(name)
+        except InvalidState as error:
+            text = str(error)
+            if _NO_DATA not in text:
+                raise
+            advice = f"{_NO_DATA}: give load_program its data_path (`executorch_py run --data`)"
+            raise InvalidState(text.replace(_NO_DATA, advice)) from None
         method = Method(loaded, MethodMeta(info), Signature(info), self.n_threads)
         # Two threads may load the method at once: both use the first one's, which has the state.
         return self._methods.setdefault(name, method)
@@ -64,6 +73,8 @@ class Program:
     def _info(self, name: str) -> dict[str, Any]:
         info = self._infos.get(name)
         if info is None:
+            if not isinstance(name, str):
+                raise TypeError(f"a method's name: expected str, got {name!r}")
             if name not in self._names:
                 raise NotFound(
                     f"the program has no method {quoted(name)}; it has "
@@ -120,5 +131,5 @@ def no_etdump(name: str) -> str:
     """Error message of a function or argument that needs an ETDump."""
     return (
         f"{name}: this version records no ETDump; run without it, or profile with "
-        "`executorch_py run --repeat` [NotSupported, error: 0x10]"
+        "`executorch_py run --profile` [NotSupported, error: 0x10]"
     )

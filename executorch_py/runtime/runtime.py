@@ -10,7 +10,8 @@ from typing import Any, BinaryIO
 
 from executorch_py import _C
 from executorch_py.errors import NotSupported
-from executorch_py.runtime.backend_options import xnnpack_options
+from executorch_py.runtime.backend_options import whole_number, xnnpack_options
+from executorch_py.runtime.opening import open_program
 from executorch_py.runtime.program import Program, no_etdump
 
 
@@ -65,7 +66,7 @@ _default_threads = 0
 def set_default_threads(n: int) -> None:
     """Sets the default number of threads of programs opened later; 0 = all CPUs."""
     global _default_threads
-    _default_threads = n
+    _default_threads = whole_number("n", n)
 
 
 def default_threads() -> int:
@@ -120,9 +121,9 @@ class Runtime:
         """
         if enable_etdump or debug_buffer_size:
             raise NotSupported(no_etdump("enable_etdump"))
-        threads = _default_threads if n_threads is None else n_threads
+        threads = _default_threads if n_threads is None else whole_number("n_threads", n_threads)
         level = _level(verification)
-        program = _C.open_program(
+        program = open_program(
             _source(data, "data"),
             _data_files(data_path),
             verification=level,
@@ -152,9 +153,10 @@ def _source(data: Any, name: str) -> Any:
         raise TypeError(
             f"{name}.read(): expected bytes, got {type(content).__name__}: open it with 'rb'"
         )
+    advice = f": pass {name}.buffer" if hasattr(data, "buffer") else ""
     raise TypeError(
         f"{name}: expected bytes, bytearray, memoryview, a path to a file, or a file object open "
-        f"for reading bytes, got {type(data).__name__}"
+        f"for reading bytes, got {type(data).__name__}{advice}"
     )
 
 

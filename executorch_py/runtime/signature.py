@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from executorch_py.runtime import pytree
-from executorch_py.terminal_text import name_text, quoted, shortened
+from executorch_py.terminal_text import name_text, quoted, quoted_list, shortened
 
 # Names of dtypes in NumPy and torch, by the short names in C and in signatures.
 DTYPE_NAMES = {
@@ -119,14 +119,40 @@ class Signature:
                     "structure is missing or unreadable): pass all inputs by position"
                 )
             return list(args)
-        args, kwargs = self._positional_by_name(args, kwargs)
+        placed, named = self._positional_by_name(args, kwargs)
         try:
-            return self.input_tree.flatten((args, kwargs))
+            return self.input_tree.flatten((placed, named))
         except TypeError as error:
+            problem = self._wrong_call(args, kwargs) or _readable(str(error))
             names = ", ".join(map(str, self.inputs))
             raise TypeError(
-                f"method {quoted(self.method)}: {_readable(str(error))} (its inputs: {names})"
+                f"method {quoted(self.method)}: {problem} (its inputs: {names})"
             ) from None
+
+    def _wrong_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str | None:
+        """Inputs of a call that are unknown, missing or too many; None for any other mistake."""
+        assert self.input_tree is not None
+        paths = list(self.input_tree.paths())
+        if any(len(path) != 2 for path in paths):
+            return None  # an input is a nested structure
+        wanted = list(self.input_names)
+        taken = wanted[: len(args)]
+        if len(args) > len(wanted):
+            return f"expected {_count(wanted)}, got {len(args)}"
+        if len(args) == 1 < len(wanted) and isinstance(args[0], (list, tuple)) and not kwargs:
+            return (
+                f"expected {_count(wanted)}, got one {type(args[0]).__name__} of {len(args[0])}: "
+                "write method(*inputs) or method.execute(inputs)"
+            )
+        unknown = [name for name in kwargs if name not in wanted]
+        if unknown:
+            return f"expected inputs {quoted_list(wanted)}, got {quoted(unknown[0])}"
+        twice = [name for name in kwargs if name in taken]
+        if twice:
+            return f"expected input {quoted(twice[0])} once, got it by position and by name"
+        missing = [name for name in wanted[len(args) :] if name not in kwargs]
+        given = [*taken, *kwargs]
+        return f"expected {_count(wanted)}, got {quoted_list(given)}" if missing else None
 
     def _positional_by_name(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -153,6 +179,10 @@ class Signature:
 
     def __repr__(self) -> str:
         return f"<Signature {self}>"
+
+
+def _count(names: Sequence[str]) -> str:
+    return f"{len(names)} input{'' if len(names) == 1 else 's'} {quoted_list(names)}"
 
 
 def _readable(message: str) -> str:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass, field
 
-from executorch_py import _C
 from executorch_py.runtime.file_layout import KIND_TENSOR, PROGRAM_PLANS, TENSOR_DTYPE, Table
+from executorch_py.runtime.opening import open_program
 
 _PLAN_VALUES, _PLAN_CHAINS, _PLAN_OPERATORS, _PLAN_DELEGATES = 2, 5, 6, 7
 _CHAIN_INSTRUCTIONS, _KERNEL_CALL = 2, 1
@@ -28,7 +28,7 @@ class Needs:
 
 def read_needs(path: str) -> Needs:
     """Needs of one program file."""
-    program = _C.open_program(path)
+    program = open_program(path)
     data = bytes(program.buffer().data)
     needs = Needs(path)
     try:

@@ -208,19 +208,20 @@ def test_wrong_scalars_name_input_given_and_expected(index: int, value: Any, mes
 
 WRONG_TENSORS = [
     (X.astype(np.float64), ValueError, "expected a float32 tensor of shape .*, got dtype float64"),
-    (torch.ones(2, 3, dtype=torch.int64), ValueError, "got dtype int64"),
+    (X.astype(np.float64), ValueError, r"pass array\.astype\('float32'\)"),
+    (torch.ones(2, 3, dtype=torch.int64), ValueError, r"int64: pass tensor\.to\(torch\.float32\)"),
     (torch.ones(2, 3, dtype=torch.bfloat16), ValueError, "got dtype bfloat16"),
     (X.astype(">f4"), ValueError, "other byte order"),
     (X[:1], errors.NotSupported, r"expected .* \[2, 3\], got shape \[1, 3\]"),
     (X.reshape(6), errors.NotSupported, r"got shape \[6\]"),
     (np.ones((2, 3, 1), np.float32), errors.NotSupported, r"shape \[2, 3, 1\]"),
     (torch.ones(3, 2), errors.NotSupported, r"shape \[3, 2\]"),
-    (torch.ones(2, 3, device="meta"), ValueError, "expected device cpu, got meta"),
+    (torch.ones(2, 3, device="meta"), ValueError, "expected device cpu, got meta: it has no elem"),
     (torch.ones(2, 3).to_sparse(), (TypeError, RuntimeError), "(?i)sparse"),
-    (1.5, ValueError, "got a value of type float"),
+    (1.5, ValueError, r"type float: pass numpy\.array\(value, 'float32'\)"),
     (None, ValueError, "got a value of type NoneType"),
     ("text", ValueError, "got a value of type str"),
-    (X.tolist(), ValueError, "got a value of type list"),
+    (X.tolist(), ValueError, r"type list: pass numpy\.array\(value, 'float32'\)"),
     (object(), ValueError, "got a value of type object"),
     (X.astype(object), ValueError, "dtype object has no counterpart"),
     (np.array("a"), ValueError, "has no counterpart"),
@@ -255,6 +256,22 @@ def test_a_wrong_number_of_inputs_is_refused(inputs: Any) -> None:
 def test_what_is_no_sequence_of_inputs_is_refused(inputs: Any) -> None:
     with pytest.raises(errors.InvalidType, match="expected a list or tuple"):
         load(adder()).execute(inputs)
+
+
+def test_one_tensor_a_dict_and_a_nested_list_are_answered_with_the_call_to_write() -> None:
+    method = load(adder())
+    with pytest.raises(errors.InvalidType, match=r"got numpy\.ndarray: pass \[input\]"):
+        method.execute(X)
+    with pytest.raises(errors.InvalidType, match=r"got dict: .* call method\(\*\*inputs\)"):
+        method.execute({"x": X})
+    with pytest.raises(errors.InvalidArgument, match="got 1, a list of all: pass that list itself"):
+        method.execute([[X, X]])
+
+
+def test_a_bfloat16_input_names_the_package_that_numpy_needs() -> None:
+    method = load(adder((3,), "bfloat16"))
+    with pytest.raises(errors.InvalidArgument, match="`pip install ml_dtypes` and pass array"):
+        method.execute([np.ones(3, np.float32)] * 2)
 
 
 def test_a_failing_conversion_leaves_its_own_exception() -> None:

@@ -116,7 +116,7 @@ def test_bfloat16_as_numpy_names_the_package_that_has_it() -> None:
     try:
         import ml_dtypes
     except ImportError:
-        with pytest.raises(errors.NotSupported, match="install the package ml_dtypes"):
+        with pytest.raises(errors.NotSupported, match="pip install ml_dtypes"):
             method.execute([ones, ones], kind="numpy")
     else:
         (result,) = method.execute([ones, ones], kind="numpy")

@@ -10,6 +10,8 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from io import TextIOBase
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 
@@ -228,10 +230,13 @@ class ExecutorchProgramManager:
 
     def write_to_file(self, open_file: BinaryIO) -> None:
         """Write the program to an open binary file, weights straight from their tensors."""
+        _check_open_for_bytes(open_file)
         self._pte_data.write_to_file(open_file)
 
     def save(self, path: str | Path) -> None:
         """Write the program to `path`, which must end in `.pte`; a file there is replaced whole."""
+        if not isinstance(path, (str, PathLike)):
+            raise TypeError(f"path: expected the name of a .pte file, got {path!r}")
         if not str(path).endswith(".pte"):
             raise ValueError(f"path: expected a name that ends in .pte, got {path}")
         with replacing(path) as file:
@@ -239,6 +244,8 @@ class ExecutorchProgramManager:
 
     def write_tensor_data_to_file(self, outdir: str | Path) -> None:
         """Write each data file to a folder, under its tag (`.ptd` is added where missing)."""
+        if not isinstance(outdir, (str, PathLike)):
+            raise TypeError(f"outdir: expected the name of a folder, got {outdir!r}")
         folder = Path(outdir)
         folder.mkdir(parents=True, exist_ok=True)
         for tag, data in self._tensor_data.items():
@@ -287,3 +294,13 @@ class ExecutorchProgramManager:
     def _arguments(self, method: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Arguments:
         spec = self.exported_program(method).call_spec.in_spec
         return model_arguments(spec, args, kwargs, lambda: str(self._load(method).signature))
+
+
+def _check_open_for_bytes(file: Any) -> None:
+    if not hasattr(file, "write"):
+        raise TypeError(
+            f"open_file: expected a file open for writing bytes, got {file!r}: write to a path "
+            "with save(path)"
+        )
+    if isinstance(file, TextIOBase):
+        raise TypeError("open_file: expected a file open for writing bytes, got text: open 'wb'")

@@ -18,6 +18,7 @@ from executorch_py.errors import InvalidArgument, NotSupported
 from executorch_py.extension.pybindings.data_loader import PyDataLoader
 from executorch_py.runtime.metadata import MethodMeta, TensorInfo
 from executorch_py.runtime.method import prepare
+from executorch_py.runtime.opening import open_program
 from executorch_py.runtime.program import no_etdump
 from executorch_py.runtime.runtime import (
     Verification,
@@ -36,7 +37,7 @@ def _open(
         raise NotSupported(no_etdump("enable_etdump"))
     level = _C.VERIFY_MINIMAL if verification == Verification.Minimal else _C.VERIFY_FULL
     n_threads = default_threads()
-    return _C.open_program(source, _data_files(data), verification=level, n_threads=n_threads)
+    return open_program(source, _data_files(data), verification=level, n_threads=n_threads)
 
 
 def _flat(inputs: Any) -> Sequence[Any]:

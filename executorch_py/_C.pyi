@@ -229,6 +229,26 @@ def open_program(
 def kernel_manifest() -> dict[str, KernelFacts]:
     """Dtypes that each operator (`aten::add.out`) reads and writes (short names), and its ranks."""
 
+def optimizer_slots(kind: str, options: dict[str, float], /) -> list[str]:
+    """Checks the options of an optimizer (`sgd`, `adam` or `adamw`, with the names of torch.optim
+    but for `beta1` and `beta2`); names of the state tensors that a parameter has."""
+
+def optimizer_update(
+    kind: str,
+    options: dict[str, float],
+    step: int,
+    parameter: Any,
+    gradient: Any,
+    slots: Sequence[Any],
+    /,
+) -> None:
+    """Updates a parameter and its state tensors in place, without the GIL.
+
+    Steps count from 1, at which the state needs no initial values. Tensors are f32; state tensors
+    have the parameter's number of elements, in the order of its memory. InvalidArgument or
+    NotSupported when something does not fit; then nothing is written.
+    """
+
 def load_ops(path: str | PathLike[str], *, replace: bool = False) -> list[str]:
     """Loads a library of operators for methods loaded from now on; returns their names.
 

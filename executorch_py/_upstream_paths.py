@@ -202,6 +202,14 @@ UPSTREAM_PATHS: dict[str, tuple[str, ...]] = {
         "torch.utils._pytree:treespec_loads>from_str _register_pytree_node>register_custom",
         "torch.utils._pytree:tree_flatten tree_map tree_unflatten",
     ),
+    "extension.training.pybindings": (),
+    "extension.training.pybindings._training_lib": (
+        "extension.training.optimizers:ExecuTorchSGD get_sgd_optimizer",
+    ),
+    "extension.training.pybindings._training_module": (
+        "extension.training.training_module:TrainingModule _load_for_executorch_for_training",
+        "extension.training.training_module:_load_for_executorch_for_training_from_buffer",
+    ),
 }
 
 

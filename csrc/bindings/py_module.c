@@ -126,6 +126,12 @@ static PyMethodDef module_methods[] = {
     {"machine_rates", py_machine_rates, METH_VARARGS,
      "machine_rates($module, n_threads, sizes, /)\n--\n\nMeasures f32 operations a second, and per "
      "working set in bytes the bytes a second (read, written, copied), of that many threads."},
+    {"optimizer_slots", py_optimizer_slots, METH_VARARGS,
+     "optimizer_slots($module, kind, options, /)\n--\n\nChecks the options of an optimizer; names "
+     "of the state tensors of a parameter."},
+    {"optimizer_update", py_optimizer_update, METH_VARARGS,
+     "optimizer_update($module, kind, options, step, parameter, gradient, slots, /)\n--\n\n"
+     "Updates a parameter and its state tensors in place."},
     {"load_ops", (PyCFunction)(void (*)(void))py_load_ops, METH_VARARGS | METH_KEYWORDS,
      "load_ops($module, path, *, replace=False)\n--\n\nLoads a library of operators for methods "
      "loaded from now on; their names."},

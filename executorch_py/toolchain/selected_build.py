@@ -112,7 +112,7 @@ class Result:
 def all_sources(chain: Toolchain) -> list[str]:
     """Sources of a build, as paths below the source folder, without kernels/op_registry.c."""
     root = source_dir()
-    patterns = ["runtime/*.c", "kernels/**/*.c", "backends/*.c", "backends/reference/*.c"]
+    patterns = ["runtime/**/*.c", "kernels/**/*.c", "backends/*.c", "backends/reference/*.c"]
     found = [str(path.relative_to(root)) for p in patterns for path in sorted(root.glob(p))]
     found = [name for name in found if not name.startswith("kernels/example/")]
     if chain.is_bare:

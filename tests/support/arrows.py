@@ -32,6 +32,8 @@ def _xnn(*rooms: str) -> set[str]:
 
 C_ARROWS: dict[str, set[str]] = {
     "runtime": set(),
+    # Training beside the core: parameters of a method, optimizers.
+    "runtime/training": {"runtime"},
     # Predicates of contracts and sets of element types, which every kernel file may include.
     "kernels/contract.h": {"runtime"},
     "kernels/dtype_sets.h": set(),
@@ -94,7 +96,15 @@ C_ARROWS: dict[str, set[str]] = {
     "backends": {"runtime", "backends/reference", _XNN},
     "cmake": set(),
     "tools": {"runtime", "backends"} | _kernels("micro", "op_registry.c"),
-    "bindings": {"runtime", "kernels", "kernels/op_registry.c", "backends", "tools", _XNN}
+    "bindings": {
+        "runtime",
+        "runtime/training",
+        "kernels",
+        "kernels/op_registry.c",
+        "backends",
+        "tools",
+        _XNN,
+    }
     | _xnn("et_xnnpack.h", "weights"),
 }
 
@@ -225,6 +235,7 @@ TEST_ARROWS: dict[str, set[str]] = {
     "bench": {"models"},
     # Programs that write over their operands and their state.
     "exir": {"interop", "models"},
+    "extension": {"models"},
     "interop": {"models"},
     "quantizer": {"models"},
     "test_conftest": {"conftest"},

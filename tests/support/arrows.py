@@ -79,6 +79,7 @@ C_ARROWS: dict[str, set[str]] = {
     # The table of all operators.
     "kernels/op_registry.c": {"runtime", "kernels"}
     | _kernels("dtype_sets.h", "lib", "op", "op/attention", "op/conv", "op/pool", "op/quantized"),
+    "backends/demo": {"runtime"},
     "backends/reference": {"runtime"},
     # Files that all rooms of the delegate share.
     f"{_XNN}/et_xnnpack.h": {"runtime"},
@@ -93,7 +94,7 @@ C_ARROWS: dict[str, set[str]] = {
     _XNN: {"runtime", *_xnn("subgraph", "tuned", "weights", "et_xnnpack.h")}
     | _xnn("alloc_region.c", "alloc_region.h", "xnn_status.c", "xnn_status.h"),
     # The table of delegates.
-    "backends": {"runtime", "backends/reference", _XNN},
+    "backends": {"runtime", "backends/demo", "backends/reference", _XNN},
     "cmake": set(),
     "tools": {"runtime", "backends"} | _kernels("micro", "op_registry.c"),
     "bindings": {

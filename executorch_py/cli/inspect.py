@@ -6,12 +6,15 @@ import argparse
 import json
 from typing import Any
 
+import numpy as np
+
 from executorch_py import _C
 from executorch_py.cli.delegate_nodes import delegate_nodes
+from executorch_py.errors import ExecutorchError
 from executorch_py.runtime import MethodMeta, Signature
 from executorch_py.runtime.file_layout import describe
 from executorch_py.runtime.opening import open_program
-from executorch_py.terminal_text import name_text
+from executorch_py.terminal_text import message_text, name_text, quoted, shortened
 
 
 def inspect(options: argparse.Namespace) -> int:
@@ -31,9 +34,12 @@ def collect(path: str) -> dict[str, Any]:
     origins = {op: path for path, ops in reversed(_C.loaded_ops()) for op in ops}
     nodes = delegate_nodes(program.buffer().data)
     methods = []
+    constants = {}
     for name in program.method_names():
         info = program.method_info(name)
         meta, signature = MethodMeta(info), Signature(info)
+        if meta.num_instructions == 0 and not signature.inputs and signature.outputs:
+            constants[name] = _constant(program, signature)
         kinds = nodes.get(name) or [None] * len(meta.delegates)
         methods.append(
             {
@@ -55,8 +61,28 @@ def collect(path: str) -> dict[str, Any]:
                 "missing_backends": sorted({d["id"] for d in meta.delegates} - set(backends)),
             }
         )
-    layout = describe(program.buffer().data)
-    return {"methods": methods, "named_data": program.named_data(), "layout": layout}
+    return {
+        "methods": methods,
+        "constant_methods": constants,
+        "named_data": program.named_data(),
+        "layout": describe(program.buffer().data),
+    }
+
+
+def _constant(program: _C.Program, signature: Signature) -> Any:
+    """The value of a constant method as data for JSON; of tensors their dtypes and sizes."""
+    described = [str(argument) for argument in signature.outputs]
+    try:
+        values = program.load_method(signature.method).execute([], kind="numpy")
+    except ExecutorchError:  # NumPy has no such dtype
+        return {"outputs": described}
+    data = [
+        value.item() if np.ndim(value) == 0 and isinstance(value, np.ndarray) else value
+        for value in values
+    ]
+    if any(isinstance(value, (np.ndarray, list)) for value in data):
+        return {"outputs": described}
+    return data[0] if len(data) == 1 else data
 
 
 def size(n: int) -> str:
@@ -70,9 +96,21 @@ def size(n: int) -> str:
 def text(path: str, facts: dict[str, Any]) -> str:
     """The facts as text."""
     lines = [f"{path}: {size(facts['layout']['file_bytes'])}"]
+    constants = facts["constant_methods"]
     for method in facts["methods"]:
-        lines += ["", *method_lines(method)]
+        if method["name"] not in constants:
+            lines += ["", *method_lines(method)]
+    if constants:
+        lines += ["", "constant methods"]
+        lines += [f"  {name_text(name)}: {constant_text(v)}" for name, v in constants.items()]
     return "\n".join([*lines, "", *layout_lines(facts)])
+
+
+def constant_text(value: Any) -> str:
+    """The value of a constant method in a line."""
+    if isinstance(value, dict):
+        return ", ".join(text.partition(": ")[2] for text in value["outputs"])
+    return quoted(value) if isinstance(value, str) else message_text(shortened(repr(value)))
 
 
 def method_lines(method: dict[str, Any]) -> list[str]:

@@ -14,31 +14,13 @@ from executorch_py.terminal_text import message_text
 def build_parser() -> argparse.ArgumentParser:
     """The commands and their options."""
     parser = argparse.ArgumentParser(
-        prog="executorch_py", description="Run and inspect .pte programs. Needs NumPy only."
+        prog="executorch_py",
+        description="Export, run and inspect .pte programs. All but export need NumPy only.",
     )
     parser.add_argument("--version", action="version", version=f"executorch_py {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
-    run = commands.add_parser("run", help="run a method and show or save its outputs")
-    run.add_argument("file", help="the .pte program")
-    run.add_argument(
-        "inputs",
-        nargs="*",
-        help=".npy files, one per input, or one .npz (by input name, else in its order); "
-        "scalar inputs come from the program",
-    )
-    synthetic = run.add_mutually_exclusive_group()
-    synthetic.add_argument("--random", action="store_true", help="fill inputs with seeded noise")
-    synthetic.add_argument("--ones", action="store_true", help="fill inputs with ones")
-    run.add_argument("--seed", type=int, default=0, help="seed of --random (default 0)")
-    run.add_argument("--method", help="default: forward, or the only method")
-    run.add_argument("--repeat", type=int, default=1, metavar="N", help="run N times and time it")
-    run.add_argument("--profile", action="store_true", help="show the time of each operator")
-    run.add_argument("--threads", type=int, default=None, help="default: all CPUs of this process")
-    run.add_argument("--data", action="append", default=[], metavar="PTD", help="external weights")
-    add_ops(run)
-    run.add_argument("--output", metavar="NPZ", help="save outputs here, by their names")
-    run.add_argument("--print", action="store_true", dest="show", help="print whole outputs")
+    add_run(commands.add_parser)
 
     inspect = commands.add_parser("inspect", help="show the contents and needs of a program")
     inspect.add_argument("file", help="the .pte program")
@@ -59,7 +41,82 @@ def build_parser() -> argparse.ArgumentParser:
     ops.add_argument("--example", action="store_true", help="print a C file to start from")
     ops.add_argument("--include", action="store_true", help="print the folder of the headers")
     add_build_kernels(commands.add_parser)
+    add_export(commands.add_parser)
+    completion = commands.add_parser("completion", help="print completions for a shell")
+    completion.add_argument("shell", choices=("bash", "zsh", "fish"))
     return parser
+
+
+def add_run(add: Callable[..., argparse.ArgumentParser]) -> None:
+    run = add("run", help="run a method and show or save its outputs")
+    run.add_argument("file", help="the .pte program")
+    run.add_argument(
+        "inputs",
+        nargs="*",
+        help=".npy files, one per input, or one .npz (by input name, else in its order); "
+        "scalar inputs come from the program",
+    )
+    synthetic = run.add_mutually_exclusive_group()
+    synthetic.add_argument("--random", action="store_true", help="fill inputs with seeded noise")
+    synthetic.add_argument("--ones", action="store_true", help="fill inputs with ones")
+    run.add_argument(
+        "--shape",
+        action="append",
+        default=[],
+        metavar="INPUT=1x3x224x224",
+        help="sizes of an input, filled with noise (or ones with --ones); by default the smallest "
+        "that are useful",
+    )
+    run.add_argument("--seed", type=int, default=0, help="seed of --random (default 0)")
+    run.add_argument("--method", help="default: forward, or the only method")
+    run.add_argument("--repeat", type=int, default=1, metavar="N", help="run N times and time it")
+    run.add_argument("--profile", action="store_true", help="show the time of each operator")
+    run.add_argument("--threads", type=int, default=None, help="default: all CPUs of this process")
+    run.add_argument("--data", action="append", default=[], metavar="PTD", help="external weights")
+    add_ops(run)
+    run.add_argument("--output", metavar="NPZ", help="save outputs here, by their names")
+    run.add_argument("--print", action="store_true", dest="show", help="print whole outputs")
+
+
+def add_export(add: Callable[..., argparse.ArgumentParser]) -> None:
+    export = add("export", help="export a PyTorch model to a .pte program, without a script")
+    export.add_argument(
+        "model",
+        metavar="MODEL",
+        help="module:Model, file.py:Model (an nn.Module, or what makes one without arguments), or "
+        "a .pt2 file",
+    )
+    export.add_argument(
+        "--input",
+        action="append",
+        default=[],
+        metavar="[NAME=]SHAPE[:DTYPE]",
+        help="an example input, such as 1x3x224x224 or ids=1x128:int64, or a .npy or .pt file; "
+        "repeat in the order of the model's arguments",
+    )
+    export.add_argument(
+        "--dynamic",
+        action="append",
+        default=[],
+        metavar="NAME.DIM=MIN..MAX",
+        help="a size that runs may choose, such as images.0=1..64; equal ones with commas",
+    )
+    export.add_argument(
+        "--quantize", choices=("int8", "int8-dynamic"), help="quantize weights and activations"
+    )
+    export.add_argument(
+        "--calibrate",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="inputs for --quantize int8: .npy or .npz files, rows being samples",
+    )
+    export.add_argument(
+        "--backend", choices=("portable", "xnnpack"), default="portable", help="default: portable"
+    )
+    export.add_argument("--output", "-o", metavar="PTE", help="default: the model's name")
+    export.add_argument("--verify", action="store_true", help="compare with eager torch first")
+    export.add_argument("--verbose", action="store_true", help="print torch's own messages")
 
 
 def add_build_kernels(add: Callable[..., argparse.ArgumentParser]) -> None:
@@ -148,6 +205,15 @@ def command(arguments: Sequence[str] | None) -> int:
             from executorch_py.cli.build_kernels import build_kernels
 
             return build_kernels(options)
+        if options.command == "export":
+            from executorch_py.cli.export_command import export
+
+            return export(options)
+        if options.command == "completion":
+            from executorch_py.cli.completion import completion
+
+            print(completion(build_parser(), options.shell))
+            return 0
         load_libraries(options.ops)
         if options.command == "run":
             from executorch_py.cli.run import run

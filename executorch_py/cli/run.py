@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from executorch_py.atomic_file import replacing
+from executorch_py.cli.synthetic import numpy_dtype, synthetic_inputs, traced_value
 from executorch_py.runtime import Argument, Runtime, Signature
 from executorch_py.terminal_text import name_text, quoted
 
@@ -19,6 +20,8 @@ def run(options: argparse.Namespace) -> int:
     """Run a method on inputs from files, or on synthetic inputs, and print its outputs."""
     if options.repeat < 1:
         raise ValueError(f"--repeat: expected 1 or more, got {options.repeat}")
+    if options.output:
+        check_output(options.output)
     started = time.perf_counter()
     program = Runtime.get().load_program(
         options.file, data_path=options.data or None, n_threads=options.threads
@@ -62,14 +65,17 @@ def timing_text(times: list[float]) -> str:
 
 def collect_inputs(signature: Signature, options: argparse.Namespace) -> list[Any]:
     """One value per input of the method, from files or synthetic."""
-    if options.random or options.ones:
+    if options.random or options.ones or options.shape:
         if options.inputs:
             raise ValueError(
-                f"expected input files or --random or --ones, got --random or --ones and "
+                f"expected input files or --random or --ones or --shape, got one of these and "
                 f"{len(options.inputs)} files: leave one of them out"
             )
-        random = np.random.default_rng(options.seed) if options.random else None
-        return [synthetic_input(argument, random) for argument in signature.inputs]
+        random = None if options.ones else np.random.default_rng(options.seed)
+        inputs, note = synthetic_inputs(signature, options.shape, random)
+        if note:
+            print(note)
+        return inputs
     arrays = read_arrays(options.inputs)
     tensors = [a for a in signature.inputs if a.kind == "tensor"]
     if len(arrays) != len(tensors):
@@ -80,61 +86,36 @@ def collect_inputs(signature: Signature, options: argparse.Namespace) -> list[An
         )
     named = {name: array for name, array in arrays if name is not None}
     if set(named) == {tensor.name for tensor in tensors}:
-        values = iter([named[tensor.name] for tensor in tensors])
+        chosen = [named[tensor.name] for tensor in tensors]
     else:
-        values = iter([array for _, array in arrays])
+        chosen = [array for _, array in arrays]
+    values = iter([_typed(array, a) for array, a in zip(chosen, tensors, strict=True)])
     return [next(values) if a.kind == "tensor" else traced_value(a) for a in signature.inputs]
+
+
+def _typed(array: Any, argument: Argument) -> Any:
+    """An array of a file; NumPy's files keep no more of bfloat16 and float8 than the bytes."""
+    if array.dtype.kind != "V" or argument.dtype is None:
+        return array
+    dtype = numpy_dtype(argument.dtype)
+    return array.view(dtype) if dtype.itemsize == array.dtype.itemsize else array
 
 
 def read_arrays(paths: list[str]) -> list[tuple[str | None, Any]]:
     arrays: list[tuple[str | None, Any]] = []
     for path in paths:
-        loaded = np.load(path, allow_pickle=False)
+        try:
+            loaded = np.load(path, allow_pickle=False)
+        except (ValueError, EOFError):
+            raise ValueError(
+                f"{path}: expected a .npy or .npz file of numbers, got another: write one with "
+                "numpy.save(path, array)"
+            ) from None
         if isinstance(loaded, np.ndarray):
             arrays.append((None, loaded))
         else:
             arrays.extend((name, loaded[name]) for name in loaded.files)
     return arrays
-
-
-def traced_value(argument: Argument) -> Any:
-    """The traced value of a scalar input: a constant of the program, which accepts no other."""
-    if argument.kind == "none":
-        return None
-    if argument.value is None:
-        raise ValueError(
-            f"input {quoted(argument.name)}: expected the traced value of a {argument.kind} in "
-            "the file, got none: run this program from Python"
-        )
-    return argument.value
-
-
-def synthetic_input(argument: Argument, random: np.random.Generator | None) -> Any:
-    """Ones or noise of the largest allowed shape. Integers stay small: they are often indices."""
-    if argument.kind != "tensor" or argument.shape is None or argument.dtype is None:
-        return traced_value(argument)
-    shape = tuple(d if isinstance(d, int) else d[1] for d in argument.shape)
-    dtype = numpy_dtype(argument.dtype)
-    if random is None:
-        return np.ones(shape, dtype)
-    if dtype == np.bool_:
-        return random.integers(0, 2, shape).astype(dtype)
-    if np.issubdtype(dtype, np.integer):
-        return random.integers(0, 8, shape).astype(dtype)
-    return random.standard_normal(shape).astype(dtype)
-
-
-def numpy_dtype(name: str) -> Any:
-    try:
-        return np.dtype(name)
-    except TypeError:
-        try:
-            import ml_dtypes
-        except ImportError:
-            raise ValueError(
-                f"NumPy has no dtype {name}: install it with `pip install ml_dtypes`"
-            ) from None
-        return np.dtype(getattr(ml_dtypes, name))
 
 
 # ---- outputs
@@ -156,9 +137,16 @@ def show_outputs(signature: Signature, outputs: list[Any], whole: bool) -> None:
         print("  " + text.replace("\n", "\n  "))
 
 
-def save(path: str, signature: Signature, outputs: list[Any]) -> None:
+def check_output(path: str) -> None:
+    """Refuse a file that cannot be written, before the program runs."""
     if Path(path).suffix != ".npz":
         raise ValueError(f"--output: expected a name that ends in .npz, got {path!r}")
+    folder = Path(path).absolute().parent
+    if not folder.is_dir():
+        raise ValueError(f"--output: expected an existing folder {str(folder)!r}, got none")
+
+
+def save(path: str, signature: Signature, outputs: list[Any]) -> None:
     names = [name_text(argument.name) for argument in signature.outputs]
     if len(set(names)) != len(names):
         names = [f"output_{i}" for i in range(len(names))]

@@ -141,12 +141,16 @@ def _place_by_strict_mode(error: Exception) -> Place | None:
 _INVERSE = {"==": "!=", "!=": "==", ">": "<=", "<=": ">", "<": ">=", ">=": "<"}
 _BRANCH = re.compile(r"(if|elif|while|assert)\b\s*(.+?)\s*(?::\s*(?:#.*)?|,\s*f?['\"].*)?$")
 
+_TERNARY = re.compile(r"\bif\s+(.+?)\s+else\b")
+
 
 def _control_flow(error: Exception, match: re.Match[str], place: Place | None) -> Advice:
     """Branches, loops and assertions on values of tensors."""
     code = place.code if place is not None else ""
     found = _BRANCH.match(code)
+    chosen = _TERNARY.search(code)
     word, condition = (found[1], found[2]) if found else ("if", "condition")
+    condition = chosen[1] if chosen and not found else condition
     sized = re.search(r"Size-like symbols: (u[^)]*)\)", str(error))
     if re.search(r"\.shape\b|\.size\(|\blen\(|\.numel\(", condition) or (
         sized and any(symbol in match.group(0) for symbol in sized[1].split(", "))

@@ -10,12 +10,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from support.program_maker import adder, program_bytes
 
 from executorch_py.backends.xnnpack.payload.payload_flatbuffer import NodeKind
 from executorch_py.cli import doctor
 from executorch_py.cli.delegate_nodes import KINDS, delegate_nodes
 from executorch_py.cli.main import main
+from executorch_py.exir import to_edge
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests" / "golden"
@@ -117,7 +119,8 @@ def test_inspect_accounts_for_every_byte_of_upstreams_files(
     text = capsys.readouterr().out
     assert "layout of the file" in text
     for method in facts["methods"]:
-        assert f"method {method['signature']}" in text
+        folded = method["name"] in facts["constant_methods"]
+        assert (f"method {method['signature']}" in text) != folded
 
 
 def test_inspect_names_delegates_and_what_this_build_lacks(
@@ -179,3 +182,22 @@ def test_usage_errors_exit_with_two() -> None:
     with pytest.raises(SystemExit) as caught:
         main(["run"])
     assert caught.value.code == 2
+
+
+def test_inspect_folds_constant_methods_into_a_line_each(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    exported = torch.export.export(torch.nn.ReLU(), (torch.ones(3),))
+    constants = {"max_len": 128, "use_cache": True, "name": "tiny", "table": torch.ones(2, 3)}
+    path = tmp_path / "model.pte"
+    to_edge(exported, constant_methods=constants).to_executorch().save(path)
+    assert main(["inspect", str(path)]) == 0
+    text = capsys.readouterr().out
+    assert "constant methods\n" in text
+    for line in ("max_len: 128", "use_cache: True", "name: 'tiny'", "table: float32[2, 3]"):
+        assert f"\n  {line}\n" in text
+    assert text.count("planned memory") == 1  # of the method that runs
+    assert main(["inspect", str(path), "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["constant_methods"]["max_len"] == 128
+    assert len(facts["methods"]) == 5

@@ -133,7 +133,9 @@ PYTHON_ARROWS: dict[str, set[str]] = {
     "executorch_py": set(),
     "executorch_py.runtime": {"executorch_py"},
     "executorch_py.toolchain": {"executorch_py", "executorch_py.runtime"},
-    "executorch_py.cli": {"executorch_py", "executorch_py.runtime", "executorch_py.toolchain"},
+    # One command of all needs the exporter, which it imports when it runs.
+    "executorch_py.cli": {"executorch_py", "executorch_py.runtime", "executorch_py.toolchain"}
+    | {"executorch_py.export.command_line"},
     "executorch_py.__main__": {"executorch_py.cli"},
     # The exporter, from errors and schema to the stages that users call.
     f"{_EXIR}.error": set(),
@@ -207,6 +209,11 @@ PYTHON_ARROWS: dict[str, set[str]] = {
     | _exir("decompose", "ir")
     | _xnnpack("partition", "support"),
     _XNNPACK: _xnnpack("partition", "preprocess", "utils"),
+    "executorch_py.export.command_line": {"executorch_py.quantizer"}
+    | {"executorch_py.export.example_inputs"}
+    | _exir("program", "trace_errors")
+    | _xnnpack("partition", "quantizer"),
+    "executorch_py.export.example_inputs": {"executorch_py"},
     f"{_XNNPACK}.recipes": {"executorch_py.export"} | _xnnpack("partition", "quantizer", "utils"),
 }
 

@@ -57,6 +57,16 @@ class Pattern:
     batch_norms: bool = False
     is_dynamic: bool = False
 
+    @property
+    def op_overloads(self) -> frozenset[Any]:
+        """The operators, by upstream's name."""
+        return self.targets
+
+    @property
+    def is_qat(self) -> bool:
+        """Whether training concerns the pattern, by upstream's name."""
+        return self.batch_norms
+
 
 @dataclass(frozen=True)
 class Match:

@@ -6,6 +6,7 @@ upstream's options, writes the tags, and writes reasons to nodes that stay.
 
 from __future__ import annotations
 
+import copy
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import torch
 from torch import fx
 from torch.export import ExportedProgram
+from torch.fx.passes.infra.partitioner import Partition
 
 from executorch_py.backends.xnnpack.partition.config import ALL_PARTITIONER_CONFIGS
 from executorch_py.backends.xnnpack.partition.config.xnnpack_config import XNNPartitionerConfig
@@ -68,6 +70,8 @@ _KEPT_WHOLE = (
     "torchao.dequantize_affine.default",
 )
 _KEPT = frozenset("::".join(n.split(".")[:2]) for n in _KEPT_WHOLE)
+# Meta that tagging writes.
+_TAGS = ("delegation_tag", COPIES)
 _ONLY_MOVES = "it moves elements, and no delegated node beside it computes"
 _AT_THE_EDGE = "a reshape at the edge of a delegate costs nothing outside"
 _SMALL = "its region takes less time than calling a delegate"
@@ -210,6 +214,30 @@ class XnnpackPartitioner(Partitioner):
         if self._weights_stay_outside:
             _leave_weights(exported_program)
         return PartitionResult(exported_program, tags)
+
+    def generate_partitions(self, ep: ExportedProgram) -> list[Partition]:
+        """The nodes of each delegate of the main graph; the program is not tagged."""
+        nodes = [node for gm in graph_modules(ep.graph_module) for node in gm.graph.nodes]
+        before = [{key: node.meta.get(key) for key in _TAGS} for node in nodes]
+        tags, _ = self._tag(ep)
+        found: dict[str, list[fx.Node]] = {tag: [] for tag in tags}
+        for node, kept in zip(nodes, before, strict=True):
+            tag = node.meta.get("delegation_tag")
+            if tag in found and node.graph is ep.graph:
+                found[tag].append(node)
+            for key, value in kept.items():
+                if value is None:
+                    node.meta.pop(key, None)
+                else:
+                    node.meta[key] = value
+        delegates = filter(None, found.values())
+        return [Partition(id=i, nodes=delegate) for i, delegate in enumerate(delegates)]
+
+    def generate_per_op_partitions(self, ep: ExportedProgram) -> list[Partition]:
+        """The nodes of each delegate if every operator becomes one."""
+        singly = copy.copy(self)
+        singly.per_op_mode = True
+        return singly.generate_partitions(ep)
 
     def _tag(
         self, exported_program: ExportedProgram

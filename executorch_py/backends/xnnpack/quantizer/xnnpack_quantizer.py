@@ -7,11 +7,12 @@ type, that over one for an operator, and that over the global one. None leaves i
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import fx
 from torchao.quantization.pt2e.quantizer import (
+    OperatorConfig,
     QuantizationSpecBase,
     Quantizer,
     SharedQuantizationSpec,
@@ -75,6 +76,9 @@ class XNNPACKQuantizer(Quantizer):
     These are linear layers, matrix products, convolutions, element-wise sums and products, means
     and concatenations, and operators that move or clamp their results.
     """
+
+    # Groups of operators in the order in which they are looked for; a subclass may leave some out.
+    SUPPORTED_PATTERNS: ClassVar[list[Pattern]] = list(PATTERNS)
 
     def __init__(self) -> None:
         super().__init__()
@@ -239,7 +243,16 @@ class XNNPACKQuantizer(Quantizer):
     ) -> list[list[Any]]:
         """The operators that a configuration can quantize, a list per pattern."""
         only_dynamic = quantization_config is not None and is_dynamic(quantization_config)
-        return [sorted(p.targets, key=str) for p in PATTERNS if p.is_dynamic or not only_dynamic]
+        patterns = [p for p in cls.SUPPORTED_PATTERNS if p.is_dynamic or not only_dynamic]
+        return [sorted(p.targets, key=str) for p in patterns]
+
+    @classmethod
+    def get_supported_operators(cls) -> list[OperatorConfig]:
+        """The static configurations, each with the operators that it can quantize."""
+        return [
+            OperatorConfig(config, cls.get_supported_operator_for_quantization_config(config))
+            for config in cls.get_supported_quantization_configs()
+        ]
 
     # ---- annotation
 
@@ -263,7 +276,7 @@ class XNNPACKQuantizer(Quantizer):
             return
         if config is None:
             leave_embeddings(model, is_wanted)
-        for pattern in PATTERNS:
+        for pattern in self.SUPPORTED_PATTERNS:
             for match in find(model, pattern, config is not None and config.is_qat, data):
                 nodes = match.nodes
                 if is_annotated(*nodes) or not is_wanted(match.anchor):

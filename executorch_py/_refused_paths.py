@@ -161,6 +161,29 @@ REFUSALS: tuple[Refusal, ...] = (
         "executorch_py.exir.to_edge",
     ),
     Refusal(
+        "exir.passes:to_scratch_op_pass exir.passes:make_alloc_node exir.passes:update_args "
+        "exir.passes:to_out_var_skiplist exir.passes:base_pre_op_replace_passes "
+        "exir.passes:base_post_op_replace_passes",
+        "a private part of upstream's exporter; kernels get scratch memory from the runtime",
+        "executorch_py.exir.edge_to_executorch_passes for the passes of a lowering",
+    ),
+    Refusal(
+        "exir.passes.propagate_device_pass:PropagateDevicePass",
+        "memory of other devices than the CPU is not planned",
+        "executorch_py.exir.to_edge_transform_and_lower with a backend that copies itself",
+    ),
+    Refusal(
+        "exir.verification.interpreter",
+        "it needs an extension module of upstream's that its packages do not have, either",
+        "executorch_py.exir.ExecutorchProgramManager.run, which runs the file's bytes",
+    ),
+    Refusal(
+        "exir:ExecutorchProgram exir:ExirExportedProgram "
+        "exir.program._program:ExecutorchProgram exir.program._program:ExirExportedProgram",
+        "these are results of upstream's first capture path",
+        "executorch_py.exir.EdgeProgramManager and executorch_py.exir.ExecutorchProgramManager",
+    ),
+    Refusal(
         "exir.program._program:_transform exir.program._program:HackedUpExportedProgramDONOTUSE "
         "exir.program._program:_remove_invalid_ops_for_not_decompose",
         "a private helper of upstream's exporter",

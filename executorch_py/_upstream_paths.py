@@ -69,7 +69,7 @@ UPSTREAM_PATHS: dict[str, tuple[str, ...]] = {
         "exir.backend.tagging:remove_first_quant_and_last_dequant tag_constant_data",
         "exir.backend.tagging:tag_mutated_buffer",
     ),
-    "exir.capture._capture": ("exir.capture:CaptureConfig capture",),
+    "exir.capture._capture": ("exir.capture:CallSpec CaptureConfig capture",),
     "exir.capture._config": (
         "exir.capture:CaptureConfig",
         "exir.program.config:EdgeCompileConfig ExecutorchBackendConfig",
@@ -99,7 +99,7 @@ UPSTREAM_PATHS: dict[str, tuple[str, ...]] = {
     "exir.emit._emit_program": ("exir.emit.emitter_output:EmitterOutput emit_program",),
     "exir.graph_module": ("exir.ir.graph_modules",),
     "exir.lowered_backend_module": ("exir.backend.lowered_module",),
-    "exir.memory_planning": ("exir.memory.planning",),
+    "exir.memory_planning": ("exir.memory.planning", "exir.memory.graph_queries"),
     "exir.operator": (),
     "exir.operator.convert": ("exir.ir.op_conversion",),
     "exir.pass_base": (
@@ -110,6 +110,8 @@ UPSTREAM_PATHS: dict[str, tuple[str, ...]] = {
         "exir.passes.user.export_pass:map_args",
     ),
     "exir.pass_manager": ("exir.passes.user.pass_manager",),
+    "exir.passes._device_copy_ops_registry": ("exir.dialects.device_copy",),
+    "exir.passes.const_prop_pass": ("exir.passes.user.upstream_passes:ConstPropPass",),
     "exir.passes.constant_prop_pass": ("exir.passes.simplify.fold_constants:constant_prop_pass",),
     "exir.passes.convert_constant_dim_order_pass": (
         "exir.passes.to_edge.convert_constant_dim_order:convert_constant_dim_order_pass",
@@ -129,15 +131,23 @@ UPSTREAM_PATHS: dict[str, tuple[str, ...]] = {
     "exir.passes.init_mutable_pass": ("exir.passes.inplace.init_mutable",),
     "exir.passes.insert_write_back_for_buffers_pass": ("exir.passes.inplace.insert_write_back",),
     "exir.passes.legalize_portable_dim_order_pass": (
-        "exir.passes.lower.legalize_portable_dim_order",
+        "exir.passes.user.hooked_passes:LegalizePortableDimOrderPass",
     ),
     "exir.passes.memory_format_ops_pass": (
-        "exir.passes.to_edge.memory_format_ops:DimOrderOpsRevertPass MemoryFormatOpsPass",
+        "exir.passes.to_edge.memory_format_ops:DimOrderOpsRevertPass",
+        "exir.passes.user.hooked_passes:MemoryFormatOpsPass",
     ),
     "exir.passes.memory_planning_pass": ("exir.passes.lower.memory_planning",),
+    "exir.passes.normalize_transpose_pass": (
+        "exir.passes.user.upstream_passes:NormalizeTransposePass",
+    ),
     "exir.passes.normalize_view_copy_base_pass": ("exir.passes.inplace.normalize_view_base",),
     "exir.passes.pass_registry": ("exir.passes.user.pass_registry",),
     "exir.passes.propagate_device_config": ("exir.program.config:PropagateDeviceConfig",),
+    "exir.passes.propagate_device_pass": (
+        "exir.dialects.device_copy:TARGET_DEVICE_COMPILE_SPEC_KEY",
+        "exir.program.config:PropagateDeviceConfig",
+    ),
     "exir.passes.prune_empty_tensors_pass": (
         "exir.passes.to_edge.prune_empty_tensors:PruneEmptyTensorsPass",
     ),
@@ -163,12 +173,11 @@ UPSTREAM_PATHS: dict[str, tuple[str, ...]] = {
         "exir.passes.to_edge.replace_sym_size_ops:ReplaceSymSizeOpPass",
     ),
     "exir.passes.replace_view_copy_with_view_pass": ("exir.passes.inplace.replace_view_copy",),
-    "exir.passes.scalar_to_tensor_pass": (
-        "exir.passes.to_edge.scalar_to_tensor:ScalarToTensorPass",
-    ),
+    "exir.passes.scalar_to_tensor_pass": ("exir.passes.user.hooked_passes:ScalarToTensorPass",),
     "exir.passes.spec_prop_pass": ("exir.passes.lower.spec_prop",),
     "exir.passes.sym_shape_eval_pass": ("exir.passes.lower.sym_shape_eval",),
-    "exir.passes.sym_to_tensor_pass": ("exir.passes.to_edge.sym_to_tensor:SymToTensorPass",),
+    "exir.passes.sym_to_tensor_pass": ("exir.passes.user.hooked_passes:SymToTensorPass",),
+    "exir.passes.to_device_pass": ("exir.passes.user.upstream_passes:ToDevicePass",),
     "exir.passes.weights_to_outputs_pass": ("exir.passes.lower.weights_to_outputs",),
     "exir.program._program": (
         "exir.passes.to_edge.lift_constants:lift_constant_tensor_pass",
@@ -182,7 +191,7 @@ UPSTREAM_PATHS: dict[str, tuple[str, ...]] = {
     "exir.serde": (),
     "exir.serde.serialize": ("exir.program.save_load:load save",),
     "exir.sym_util": ("exir.ir.symbolic_sizes",),
-    "exir.tensor": ("exir.ir.tensor_enums",),
+    "exir.tensor": ("exir.ir.tensor_enums", "exir.ir.tensor_values"),
     "exir.tensor_layout": ("exir.ir.tensor_layout",),
     "exir.tracer": ("exir.capture:ExirDynamoConfig", "exir.passes.user.pass_values:Value"),
     "exir.verification": (),
@@ -198,7 +207,8 @@ UPSTREAM_PATHS: dict[str, tuple[str, ...]] = {
     ),
     "extension.pybindings._portable_lib": ("extension.pybindings.portable_lib",),
     "extension.pytree": (
-        "torch.utils._pytree:TreeSpec _broadcast_to_and_flatten>broadcast_to_and_flatten",
+        "exir.ir.tree_text:TreeSpec",
+        "torch.utils._pytree:_broadcast_to_and_flatten>broadcast_to_and_flatten",
         "torch.utils._pytree:treespec_loads>from_str _register_pytree_node>register_custom",
         "torch.utils._pytree:tree_flatten tree_map tree_unflatten",
     ),
@@ -220,7 +230,10 @@ REGISTERING_PATHS = frozenset(
         "backends.xnnpack.xnnpack_preprocess",
         "exir.backend.test.backend_with_compiler_demo",
         "exir.backend.test.op_partitioner_demo",
+        "exir.passes._device_copy_ops_registry",
         "exir.passes.dim_order_ops_registry",
+        "exir.passes.propagate_device_pass",
+        "extension.pytree",
     }
 )
 

@@ -10,6 +10,8 @@ import importlib
 import importlib.util
 from typing import TYPE_CHECKING, Any
 
+from executorch_py._refused_paths import refuse_name
+
 if importlib.util.find_spec("torch") is None:
     raise ImportError(
         "executorch_py.exir exports PyTorch models and needs torch: "
@@ -19,7 +21,7 @@ if importlib.util.find_spec("torch") is None:
 if TYPE_CHECKING:
     from torch.export import ExportedProgram, ExportGraphSignature
 
-    from executorch_py.exir.capture import CaptureConfig, ExirDynamoConfig, capture
+    from executorch_py.exir.capture import CallSpec, CaptureConfig, ExirDynamoConfig, capture
     from executorch_py.exir.emit import EmitterOutput, emit_program
     from executorch_py.exir.program import (
         EdgeProgramManager,
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from executorch_py.exir.trace_errors import readable_errors
 
 _HOME = {
+    "CallSpec": "executorch_py.exir.capture",
     "CaptureConfig": "executorch_py.exir.capture",
     "EdgeCompileConfig": "executorch_py.exir.program.config",
     "EdgeProgramManager": "executorch_py.exir.program",
@@ -55,6 +58,7 @@ _HOME = {
 Value = Any
 
 __all__ = [
+    "CallSpec",
     "CaptureConfig",
     "EdgeCompileConfig",
     "EdgeProgramManager",
@@ -79,6 +83,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     home = _HOME.get(name)
     if home is None:
+        refuse_name(__name__, name)
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(importlib.import_module(home), name)
     globals()[name] = value

@@ -1,4 +1,4 @@
-"""The tables of the program file format as frozen dataclasses; names are upstream's.
+"""The tables of the program file format as dataclasses; names are upstream's.
 
 The emitter produces them and the serializer reads them: one class per table, one field per slot, in
 slot order. Relies on nothing; knows neither slot numbers and byte layouts (serialize/pte.py) nor
@@ -85,7 +85,7 @@ class DataLocation(IntEnum):
     SEGMENT = 1
 
 
-@dataclass(frozen=True)
+@dataclass(unsafe_hash=True)
 class AllocationDetails:
     """Place of a planned tensor: buffer number and 64-bit byte offset in two halves."""
 
@@ -98,7 +98,7 @@ class AllocationDetails:
         return self.memory_offset_low | (self.memory_offset_high << 32)
 
 
-@dataclass(frozen=True)
+@dataclass(unsafe_hash=True)
 class ExtraTensorInfo:
     """The rarely needed facts of a tensor: its name, where its data is, its device."""
 
@@ -109,7 +109,7 @@ class ExtraTensorInfo:
     device_index: int = 0
 
 
-@dataclass(frozen=True)
+@dataclass(unsafe_hash=True)
 class Tensor:
     scalar_type: ScalarType
     storage_offset: int
@@ -123,58 +123,58 @@ class Tensor:
     extra_tensor_info: ExtraTensorInfo | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(unsafe_hash=True)
 class Null:
     pass
 
 
-@dataclass(frozen=True)
+@dataclass(unsafe_hash=True)
 class Int:
     int_val: int
 
 
-@dataclass(frozen=True)
+@dataclass(unsafe_hash=True)
 class Bool:
     bool_val: bool
 
 
-@dataclass(frozen=True)
+@dataclass(unsafe_hash=True)
 class Double:
     """A double; infinities and NaN are stored as such."""
 
     double_val: float
 
 
-@dataclass(frozen=True)
+@dataclass(unsafe_hash=True)
 class String:
     string_val: str
 
 
-@dataclass(frozen=True)
+@dataclass(unsafe_hash=True)
 class IntList:
     """Items are indices into the plan's values, each naming an Int."""
 
     items: list[int]
 
 
-@dataclass(frozen=True)
+@dataclass(unsafe_hash=True)
 class DoubleList:
     items: list[float]
 
 
-@dataclass(frozen=True)
+@dataclass(unsafe_hash=True)
 class BoolList:
     items: list[bool]
 
 
-@dataclass(frozen=True)
+@dataclass(unsafe_hash=True)
 class TensorList:
     """Items are indices into the plan's values."""
 
     items: list[int]
 
 
-@dataclass(frozen=True)
+@dataclass(unsafe_hash=True)
 class OptionalTensorList:
     """Items are indices into the plan's values; -1 means None."""
 
@@ -196,18 +196,18 @@ KernelTypes = (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(unsafe_hash=True)
 class EValue:
     val: KernelTypes
 
 
-@dataclass(frozen=True)
+@dataclass(unsafe_hash=True)
 class ContainerMetadata:
     encoded_inp_str: str
     encoded_out_str: str
 
 
-@dataclass(frozen=True)
+@dataclass(unsafe_hash=True)
 class Buffer:
     """Bytes of one constant."""
 
@@ -218,36 +218,36 @@ class Buffer:
         return self.storage
 
 
-@dataclass(frozen=True)
+@dataclass(unsafe_hash=True)
 class BackendDelegateInlineData:
     data: Any
 
 
-@dataclass(frozen=True)
+@dataclass(unsafe_hash=True)
 class KernelCall:
     op_index: int
     args: list[int]
 
 
-@dataclass(frozen=True)
+@dataclass(unsafe_hash=True)
 class DelegateCall:
     delegate_index: int
     args: list[int]
 
 
-@dataclass(frozen=True)
+@dataclass(unsafe_hash=True)
 class MoveCall:
     move_from: int
     move_to: int
 
 
-@dataclass(frozen=True)
+@dataclass(unsafe_hash=True)
 class JumpFalseCall:
     cond_value_index: int
     destination_instruction: int
 
 
-@dataclass(frozen=True)
+@dataclass(unsafe_hash=True)
 class FreeCall:
     value_index: int
 
@@ -255,12 +255,12 @@ class FreeCall:
 InstructionArguments = KernelCall | DelegateCall | MoveCall | JumpFalseCall | FreeCall
 
 
-@dataclass(frozen=True)
+@dataclass(unsafe_hash=True)
 class Instruction:
     instr_args: InstructionArguments
 
 
-@dataclass(frozen=True)
+@dataclass(unsafe_hash=True)
 class Frame:
     filename: str
     lineno: int
@@ -268,25 +268,25 @@ class Frame:
     context: str
 
 
-@dataclass(frozen=True)
+@dataclass(unsafe_hash=True)
 class FrameList:
     items: list[Frame]
 
 
-@dataclass(frozen=True)
+@dataclass(unsafe_hash=True)
 class BackendDelegateDataReference:
     location: DataLocation
     index: int
 
 
-@dataclass(frozen=True)
+@dataclass(unsafe_hash=True)
 class BackendDelegate:
     id: str
     processed: BackendDelegateDataReference
     compile_specs: list[CompileSpec]
 
 
-@dataclass(frozen=True)
+@dataclass(unsafe_hash=True)
 class Chain:
     inputs: list[int]
     outputs: list[int]
@@ -294,13 +294,13 @@ class Chain:
     stacktrace: list[FrameList] | None
 
 
-@dataclass(frozen=True)
+@dataclass(unsafe_hash=True)
 class Operator:
     name: str
     overload: str
 
 
-@dataclass(frozen=True)
+@dataclass(unsafe_hash=True)
 class NonConstBufferDevice:
     """The device of one planned buffer; only buffers that are not on the CPU are listed."""
 
@@ -309,7 +309,7 @@ class NonConstBufferDevice:
     device_index: int = 0
 
 
-@dataclass(frozen=True)
+@dataclass(unsafe_hash=True)
 class ExecutionPlan:
     """One method. `non_const_buffer_sizes[i]` is the size of buffer i; entry 0 is reserved."""
 
@@ -325,25 +325,25 @@ class ExecutionPlan:
     non_const_buffer_device: list[NonConstBufferDevice] | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(unsafe_hash=True)
 class DataSegment:
     offset: int
     size: int
 
 
-@dataclass(frozen=True)
+@dataclass(unsafe_hash=True)
 class SubsegmentOffsets:
     segment_index: int
     offsets: list[int]
 
 
-@dataclass(frozen=True)
+@dataclass(unsafe_hash=True)
 class NamedData:
     key: str
     segment_index: int
 
 
-@dataclass(frozen=True)
+@dataclass(unsafe_hash=True)
 class Program:
     version: int
     execution_plan: list[ExecutionPlan]

@@ -21,8 +21,9 @@ class Program:
     A program keeps the file's bytes alive.
     """
 
-    def __init__(self, program: _C.Program) -> None:
+    def __init__(self, program: _C.Program, data: Any = None) -> None:
         self._program = program
+        self._data = data  # kept alive for a script that made the program of it
         self._names = tuple(program.method_names())
         self._methods: dict[str, Method] = {}
         self._infos: dict[str, dict[str, Any]] = {}

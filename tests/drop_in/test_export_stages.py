@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from support.same_script import our_result, upstream_results
+from support.same_script import assert_same, upstream_results
 from torch import nn
 
 from executorch_py.exir import EdgeCompileConfig, EdgeProgramManager, ExecutorchProgramManager
@@ -221,8 +221,4 @@ result = [
 
 
 def test_combined_recipes_are_those_of_upstream() -> None:
-    theirs = upstream_results({"combine": COMBINE})["combine"]
-    ours = our_result(COMBINE)
-    assert len(ours) == len(theirs)
-    for i, (mine, other) in enumerate(zip(ours, theirs, strict=True)):
-        assert mine == other, f"entry {i} of the script"
+    assert_same(COMBINE, upstream_results({"combine": COMBINE})["combine"])

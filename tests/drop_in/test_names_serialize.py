@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support.same_script import our_result, upstream_results
+from support.same_script import assert_same, upstream_results
 
 PACKAGE = """
 import json, os, tempfile, zipfile
@@ -140,4 +140,4 @@ def theirs() -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_a_script_gives_what_it_gives_with_upstream(name: str, theirs: dict[str, Any]) -> None:
-    assert our_result(SCRIPTS[name]) == theirs[name]
+    assert_same(SCRIPTS[name], theirs[name])

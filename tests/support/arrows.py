@@ -166,9 +166,11 @@ PYTHON_ARROWS: dict[str, set[str]] = {
     f"{_EXIR}.passes.quantized": _exir("dialects", "ir", "schema") | _passes("base", "user"),
     f"{_EXIR}.passes.simplify": _exir("ir") | _passes("base"),
     f"{_EXIR}.passes.to_edge": _exir("dialects", "error", "ir") | _passes("base"),
-    f"{_EXIR}.passes.user": _exir("dialects", "error", "ir"),
+    # Bases of users' passes that do what passes of the exporter do.
+    f"{_EXIR}.passes.user": _exir("dialects", "error", "ir") | _passes("base", "lower", "to_edge"),
     f"{_EXIR}.passes.to_edge.steps": _passes("base", "lower", "runner", "simplify", "to_edge"),
-    f"{_EXIR}.passes": _exir("ir")
+    f"{_EXIR}.passes": {"executorch_py"}
+    | _exir("ir")
     | _passes("base", "runner", "settings", "fuse", "inplace", "lower", "quantized", "simplify")
     | _passes("to_edge", "to_edge.steps", "user"),
     f"{_EXIR}.emit": _exir("error", "ir", "memory", "schema", "serialize"),
@@ -177,7 +179,7 @@ PYTHON_ARROWS: dict[str, set[str]] = {
     | _exir("serialize", "backend", "decompose", "passes", "emit")
     | _passes("base", "lower", "runner", "to_edge", "to_edge.steps", "user"),
     f"{_EXIR}.capture": _exir("error", "program"),
-    _EXIR: _exir("capture", "emit", "program", "trace_errors"),
+    _EXIR: {"executorch_py"} | _exir("capture", "emit", "program", "trace_errors"),
     # Packages above the exporter.
     "executorch_py.quantizer": _exir("ir", "trace_errors") | _passes("quantized"),
     "executorch_py.testing": {_EXIR}

@@ -41,9 +41,6 @@ def upstream_results(scripts: Mapping[str, str]) -> dict[str, Any]:
     )
     assert run.returncode == 0, run.stderr[-2000:]
     results: dict[str, Any] = json.loads(run.stdout.splitlines()[-1])
-    for name, result in results.items():
-        failed = isinstance(result, dict) and result.get("upstream failed")
-        assert not failed, f"script {name!r}: {failed}"
     return results
 
 
@@ -52,3 +49,13 @@ def our_result(script: str) -> Any:
     namespace: dict[str, Any] = {}
     exec(re.sub(r"\bexecutorch\b", "executorch_py", script), namespace)
     return json.loads(json.dumps(namespace["result"]))
+
+
+def assert_same(script: str, theirs: Any) -> None:
+    """Run a script here, and compare the entries of its result with those of upstream's."""
+    failed = isinstance(theirs, dict) and theirs.get("upstream failed")
+    assert not failed, failed
+    ours = our_result(script)
+    assert len(ours) == len(theirs)
+    for i, (mine, other) in enumerate(zip(ours, theirs, strict=True)):
+        assert mine == other, f"entry {i} of the script's result"

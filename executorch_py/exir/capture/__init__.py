@@ -9,18 +9,26 @@ from __future__ import annotations
 import sys
 import types
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from executorch_py.exir.error import ExportError, ExportErrorType
 from executorch_py.exir.program.config import EdgeCompileConfig, ExecutorchBackendConfig
 
 __all__ = [
+    "CallSpec",
     "CaptureConfig",
     "EdgeCompileConfig",
     "ExecutorchBackendConfig",
     "ExirDynamoConfig",
     "capture",
 ]
+
+
+class CallSpec(NamedTuple):
+    """The structure of a program's arguments and of its results."""
+
+    in_spec: Any
+    out_spec: Any
 
 
 @dataclass

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from executorch_py.exir.error import internal_assert
 from executorch_py.exir.ir.scalar_type import element_bytes
 from executorch_py.exir.schema import DeviceType, ExtraTensorInfo, TensorShapeDynamism
 
@@ -243,7 +244,20 @@ class TensorSpec:
     @property
     def inplace_base(self) -> TensorSpec | None:
         """The spec whose memory this one uses from its start, if any."""
-        return self.storage_base if self.storage_base_offset == 0 else None
+        self._check_start("read")
+        return self.storage_base
+
+    @inplace_base.setter
+    def inplace_base(self, base: TensorSpec | None) -> None:
+        self._check_start("set")
+        self.storage_base = base
+
+    def _check_start(self, use: str) -> None:
+        internal_assert(
+            self.storage_base_offset == 0,
+            f"inplace_base: expected storage_base_offset 0 to {use} it, got "
+            f"{self.storage_base_offset}: use storage_base",
+        )
 
     def storage_root(self) -> TensorSpec:
         """The spec that owns the memory: itself unless it is a view."""

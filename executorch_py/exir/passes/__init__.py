@@ -8,10 +8,13 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from executorch_py._refused_paths import refuse_name
+
 _PACKAGE = "executorch_py.exir.passes"
 # Public name -> module of this package.
 _HOME = {
     "CSEPass": "simplify.cse",
+    "ConstPropPass": "user.upstream_passes",
     "ConstraintBasedSymShapeEvalPass": "lower.sym_shape_eval",
     "DebugHandleGeneratorPass": "lower.debug_handle_generator",
     "DebugPass": "user.debug",
@@ -21,9 +24,10 @@ _HOME = {
     "FoldRedundantDequantizeQuantizePass": "to_edge.remove_noop",
     "HintBasedSymShapeEvalPass": "lower.sym_shape_eval",
     "InitializedMutableBufferPass": "inplace.init_mutable",
-    "LegalizePortableDimOrderPass": "lower.legalize_portable_dim_order",
-    "MemoryFormatOpsPass": "to_edge.memory_format_ops",
+    "LegalizePortableDimOrderPass": "user.hooked_passes",
+    "MemoryFormatOpsPass": "user.hooked_passes",
     "MemoryPlanningPass": "lower.memory_planning",
+    "NormalizeTransposePass": "user.upstream_passes",
     "NormalizeViewCopyBasePass": "inplace.normalize_view_base",
     "OpReplacePass": "to_edge.replace_aten_with_edge",
     "PruneEmptyTensorsPass": "to_edge.prune_empty_tensors",
@@ -34,9 +38,10 @@ _HOME = {
     "RemoveToCopyPass": "to_edge.remove_noop",
     "ReplaceSymSizeOpPass": "to_edge.replace_sym_size_ops",
     "ReplaceViewCopyWithViewPass": "inplace.replace_view_copy",
-    "ScalarToTensorPass": "to_edge.scalar_to_tensor",
+    "ScalarToTensorPass": "user.hooked_passes",
     "SpecPropPass": "lower.spec_prop",
-    "SymToTensorPass": "to_edge.sym_to_tensor",
+    "SymToTensorPass": "user.hooked_passes",
+    "ToDevicePass": "user.upstream_passes",
     "ToOutVarPass": "lower.to_out_var",
     "aten_to_edge": "to_edge.replace_aten_with_edge",
     "checked_pipeline": "runner",
@@ -44,6 +49,7 @@ _HOME = {
     "external_constants_pass": "lower.external_constants",
     "insert_write_back_for_buffers_pass": "inplace.insert_write_back",
     "lift_constant_tensor_pass": "to_edge.lift_constants",
+    "propagate_dynamic_shape": "shape_passes",
     "remove_unused_parameters_pass": "to_edge.remove_unused_parameters",
     "weights_to_outputs_pass": "lower.weights_to_outputs",
 }
@@ -64,6 +70,7 @@ __all__ = sorted(_HOME)
 
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
+        refuse_name(__name__, name)
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(importlib.import_module(f"{_PACKAGE}.{_HOME[name]}"), name)
     globals()[name] = value

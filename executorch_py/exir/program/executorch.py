@@ -29,7 +29,7 @@ from executorch_py.exir.passes.pipeline import GIVEN, TO_EXECUTORCH
 from executorch_py.exir.passes.runner import run_pipeline, wanted_passes
 from executorch_py.exir.passes.user.pass_manager import run_passes
 from executorch_py.exir.program.arguments import Arguments, model_arguments
-from executorch_py.exir.program.config import ExecutorchBackendConfig
+from executorch_py.exir.program.config import EdgeCompileConfig, ExecutorchBackendConfig
 from executorch_py.exir.program.upper_floors import compare_with_model, load_method
 
 if TYPE_CHECKING:
@@ -102,9 +102,14 @@ def plan_memory(program: ExportedProgram, planner: Any) -> None:
 
 
 def edge_to_executorch_passes(
-    config: ExecutorchBackendConfig, name: str | None = None
+    config: ExecutorchBackendConfig,
+    name: str | None = None,
+    edge_compile_config: EdgeCompileConfig | None = None,
 ) -> list[Any]:
-    """The graph passes that `to_executorch` runs for a method, in order."""
+    """The graph passes that `to_executorch` runs for a method, in order.
+
+    `edge_compile_config` is upstream's; the passes read layouts from the graph, and do not need it.
+    """
     settings = _for_method(config, name or "forward")
     passes = list(settings.passes)
     for one in wanted_passes(TO_EXECUTORCH, settings):

@@ -15,7 +15,7 @@ from executorch_py.exir.ir.op_traits import op_key
 from executorch_py.exir.ir.tensor_spec import dim_order_from_stride
 from executorch_py.exir.passes.base import Contract, GraphPass
 
-_DEFAULT_LAYOUT_ONLY = frozenset(
+DEFAULT_LAYOUT_ONLY = frozenset(
     {
         "aten::_adaptive_avg_pool2d",
         "aten::avg_pool2d",
@@ -39,7 +39,7 @@ class LegalizePortableDimOrderPass(GraphPass):
 
 
 def _insert_copy(graph: fx.Graph, node: fx.Node) -> fx.Node | None:
-    if op_key(node.target) not in _DEFAULT_LAYOUT_ONLY:
+    if op_key(node.target) not in DEFAULT_LAYOUT_ONLY:
         return None
     source = node.args[0]
     value = source.meta.get("val") if isinstance(source, fx.Node) else None

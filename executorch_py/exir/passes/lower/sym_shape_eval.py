@@ -9,7 +9,7 @@ bound.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import sympy
@@ -74,6 +74,24 @@ def _tensor_specs(node: fx.Node) -> Iterable[TensorSpec]:
     return [s for s in pytree.tree_leaves(node.meta.get("spec")) if isinstance(s, TensorSpec)]
 
 
+# Operator -> function from the values of its arguments to the largest sizes of its result.
+upper_bound_shape_inference_table: dict[Any, Callable[..., list[int | None]]] = {}
+
+
+def register_upper_bound_inference(fn: Any) -> Callable[[Any], Any]:
+    """Let the decorated function bound the sizes of an operator's result that depend on data.
+
+    Arguments are (args, kwargs) of the call, with fake tensors for nodes; None leaves a size to
+    other rules. The operator is a torch or an edge overload.
+    """
+
+    def register(bound: Any) -> Any:
+        upper_bound_shape_inference_table[fn] = bound
+        return bound
+
+    return register
+
+
 class SymbolBounds:
     """Upper bound of each shape symbol of a graph, and of expressions over them."""
 
@@ -106,12 +124,27 @@ class SymbolBounds:
     def _infer_data_dependent(self) -> None:
         for module in all_graph_modules(self.gm):
             for node in module.graph.nodes:
+                if node.target in upper_bound_shape_inference_table:
+                    self._use_registered(node)
                 if op_key(node.target) not in DATA_DEPENDENT_SIZE:
                     continue
                 for value in pytree.tree_leaves(node.meta.get("val")):
                     if isinstance(value, torch.Tensor):
                         for size in value.shape:
                             self._infer_symbol(size, node)
+
+    def _use_registered(self, node: fx.Node) -> None:
+        """Bounds by the function that a script registered for the operator."""
+        value = node.meta.get("val")
+        if not isinstance(value, torch.Tensor):
+            return
+        args, kwargs = pytree.tree_map_only(
+            fx.Node, lambda n: n.meta.get("val"), (node.args, dict(node.kwargs))
+        )
+        sizes = upper_bound_shape_inference_table[node.target](args, kwargs)
+        for size, limit in zip(value.shape, sizes, strict=True):
+            if isinstance(limit, int) and not isinstance(size, int):
+                self.inferred.setdefault(size.node.expr, limit)
 
     def _infer_symbol(self, size: Any, node: fx.Node) -> None:
         if isinstance(size, int) or not isinstance(size.node.expr, sympy.Symbol):

@@ -153,6 +153,7 @@ class _QuantizeSide(ExportedProgramPassBase):
         self.param_prefix_name = method_name
         self.exported_program = ep
         self._indices = dict(indices)
+        self._found: dict[int, Parameters] = {}
 
     @abstractmethod
     def _apply(self, ep: ExportedProgram, index: int) -> Parameters:
@@ -163,17 +164,27 @@ class _QuantizeSide(ExportedProgramPassBase):
         before.
         """
         if isinstance(exported_program, fx.GraphModule):
-            self.call(self.exported_program or self.edge_program_manager.exported_program())
-            return PassResult(exported_program, True)
+            return self.call(exported_program)
         return super().__call__(exported_program)
 
-    def call(self, exported_program: ExportedProgram) -> ExportedProgramPassResult:
+    def call(self, exported_program: Any) -> Any:
+        """Change a program; given its graph module, the program that was given before."""
+        if isinstance(exported_program, fx.GraphModule):
+            self.call(self.exported_program or self.edge_program_manager.exported_program())
+            return PassResult(exported_program, True)
         for index in self._indices:
-            self._publish(index, self._apply(exported_program, index))
+            parameters = self._apply(exported_program, index)
+            self.edge_manager_update_quant_config_method(index, parameters)
         exported_program.graph_module.recompile()
         return ExportedProgramPassResult(exported_program, True)
 
-    def _publish(self, index: int, parameters: Parameters) -> None:
+    def edge_manager_update_quant_config_methods_all(self) -> None:
+        """Store the parameters of all indices as constant methods of the manager."""
+        for index, parameters in self._found.items():
+            self.edge_manager_update_quant_config_method(index, parameters)
+
+    def edge_manager_update_quant_config_method(self, index: int, parameters: Parameters) -> None:
+        """Store the parameters of an index as constant methods of the manager, if there is one."""
         manager = self.edge_program_manager
         if manager is None:
             return
@@ -200,7 +211,7 @@ class QuantizeInputs(_QuantizeSide):
         given = quantized_inputs_idx
         by_index = given if isinstance(given, Mapping) else dict.fromkeys(given)
         super().__init__(edge_program_manager, by_index, method_name, exported_program)
-        self.quant_args: dict[int, Parameters] = {}
+        self.quant_args = self._found
 
     def _apply(self, ep: ExportedProgram, index: int) -> Parameters:
         self.quant_args[index] = quantize_input(ep, index, self._indices[index])
@@ -221,7 +232,7 @@ class QuantizeOutputs(_QuantizeSide):
     ) -> None:
         by_index = dict.fromkeys(quantized_outputs_idx_list)
         super().__init__(edge_program_manager, by_index, method_name, exported_program)
-        self.dequant_args: dict[int, Parameters] = {}
+        self.dequant_args = self._found
 
     def _apply(self, ep: ExportedProgram, index: int) -> Parameters:
         self.dequant_args[index] = quantize_output(ep, index)

@@ -51,6 +51,15 @@ def _input_dim_order(value: torch.Tensor) -> list[int]:
     return order
 
 
+def dim_order_of(source: Any, memory_format: torch.memory_format | None) -> list[int]:
+    """The dim order of a result in a memory format; None keeps that of the tensor `source`."""
+    is_tensor = isinstance(source, torch.Tensor)
+    order = dim_order_of_format(memory_format, source.dim() if is_tensor else len(source))
+    if order is not None:
+        return order
+    return _input_dim_order(source) if is_tensor else contiguous_dim_order(len(source))
+
+
 class MemoryFormatOpsPass(GraphPass):
     """`_to_copy`, `clone` and `empty` become their dim-order forms."""
 
@@ -63,12 +72,7 @@ class MemoryFormatOpsPass(GraphPass):
             if node.op != "call_function" or node.target not in DimOrderOpsMap:
                 continue
             kwargs = dict(node.kwargs)
-            memory_format = kwargs.pop("memory_format", None)
-            order = dim_order_of_format(memory_format, _rank(node.args[0]))
-            if order is None:
-                source = _value(node.args[0])
-                is_tensor = isinstance(source, torch.Tensor)
-                order = _input_dim_order(source) if is_tensor else contiguous_dim_order(len(source))
+            order = dim_order_of(_value(node.args[0]), kwargs.pop("memory_format", None))
             node.target = DimOrderOpsMap[node.target]
             node.kwargs = {**kwargs, "dim_order": order}
             node._rename(gm.graph._target_to_str(node.target))

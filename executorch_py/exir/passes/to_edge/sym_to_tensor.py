@@ -22,7 +22,7 @@ from executorch_py.exir.passes.base import (
     operator_calls,
 )
 
-_DTYPE_OF_SYMBOL: dict[type, torch.dtype] = {
+DTYPE_OF_SYMBOL: dict[type, torch.dtype] = {
     torch.SymInt: torch.int32,
     torch.SymFloat: torch.float32,
     torch.SymBool: torch.bool,
@@ -41,7 +41,7 @@ class SymToTensorPass(GraphPass):
 
 
 def _wrap(gm: GraphModule, node: Node, value: Any) -> Node | None:
-    dtype = _DTYPE_OF_SYMBOL.get(type(value.meta.get("val"))) if isinstance(value, Node) else None
+    dtype = DTYPE_OF_SYMBOL.get(type(value.meta.get("val"))) if isinstance(value, Node) else None
     if dtype is None:
         return None
     with gm.graph.inserting_before(node):

@@ -151,6 +151,10 @@ UPSTREAM_PATHS: dict[str, tuple[str, ...]] = {
     "exir.passes.prune_empty_tensors_pass": (
         "exir.passes.to_edge.prune_empty_tensors:PruneEmptyTensorsPass",
     ),
+    "exir.passes.quant_fusion_pass": (
+        "exir.passes.fusion_passes:quant_fusion_and_const_prop_pass",
+        "exir.passes.quantized.quant_fusion:QuantFusionPass",
+    ),
     "exir.passes.quantize_io_pass": ("exir.passes.quantized.quantize_io",),
     "exir.passes.reinplace": ("exir.passes.inplace.reinplace",),
     "exir.passes.remove_graph_asserts_pass": (

@@ -190,7 +190,7 @@ PYTHON_ARROWS: dict[str, set[str]] = {
     "executorch_py.util": {"executorch_py"} | _exir("memory", "program"),
     "executorch_py.kernels": _exir("dialects"),
     "executorch_py.extension": {"executorch_py", "executorch_py.runtime", "executorch_py.devtools"}
-    | {_EXIR, *_exir("serialize")},
+    | {_EXIR, *_exir("dialects", "serialize"), *_passes("user")},
     # Backends ahead of time.
     "executorch_py.backends": set(),
     "executorch_py.backends.transforms": _exir("ir"),

@@ -31,6 +31,7 @@ _HOME = {
     "NormalizeViewCopyBasePass": "inplace.normalize_view_base",
     "OpReplacePass": "to_edge.replace_aten_with_edge",
     "PruneEmptyTensorsPass": "to_edge.prune_empty_tensors",
+    "QuantFusionPass": "quantized.quant_fusion",
     "RemoveGraphAssertsPass": "lower.remove_graph_asserts",
     "RemoveMixedTypeOperators": "to_edge.remove_mixed_type_operators",
     "RemoveNonCoreAtenOpGraphAssertsPass": "to_edge.remove_tensor_metadata_asserts",

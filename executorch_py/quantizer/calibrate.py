@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 import time
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TextIO
 
 import torch
-from torch import nn
+from torch import fx, nn
 
 from executorch_py.quantizer.observers import CalibrationError, CalibrationWarning, has_observers
 
@@ -43,6 +44,7 @@ def calibrate(
     Raises CalibrationError when there is no sample or the model fails on one, and warns if the
     model has no observers.
     """
+    _check_arguments(prepared, data, limit, progress)
     if not has_observers(prepared):
         warnings.warn(
             "the model has no observers, so nothing is calibrated: expected what prepare_pt2e gave",
@@ -73,11 +75,72 @@ def calibrate(
     return n_seen
 
 
+def _check_arguments(prepared: Any, data: Any, limit: Any, progress: Any) -> None:
+    if not isinstance(prepared, nn.Module):
+        raise TypeError(
+            f"prepared: expected what prepare_pt2e returns, got a {type(prepared).__name__}"
+        )
+    if not isinstance(data, Iterable):
+        raise TypeError(f"data: expected an iterable of samples, [sample], got {data!r}")
+    if limit is not None and (not isinstance(limit, int) or limit < 1):
+        raise ValueError(f"limit: expected a whole number of 1 or more, got {limit!r}")
+    if not (isinstance(progress, bool) or hasattr(progress, "write")):
+        raise TypeError(f"progress: expected True, False or a stream, got {progress!r}")
+
+
 def _run(prepared: nn.Module, positional: Any, named: Any, number: int) -> None:
     try:
         prepared(*positional, **named)
     except Exception as error:
-        raise CalibrationError(f"sample {number}: the model fails on it: {error}") from error
+        problem = sample_problem(prepared, positional, named)
+        text = problem or f"the model fails on it: {error}"
+        raise CalibrationError(f"sample {number}: {text}") from error
+
+
+def sample_problem(model: nn.Module, positional: Sequence[Any], named: Mapping[str, Any]) -> str:
+    """The mistake of a sample that does not fit the inputs of a model; empty if it is unknown."""
+    inputs = _inputs_of(model)
+    names = list(inputs)
+    given = [*positional, *named.values()]
+    unknown = [name for name in named if name not in names]
+    if names and unknown:
+        return (
+            f"the model takes {names}, the sample has {list(named)}: give the model's names, and "
+            "no labels"
+        )
+    if names and len(given) > len(names):
+        kept = ", ".join(names)
+        return (
+            f"the model takes {len(names)} input{'s' * (len(names) > 1)} {names}, the sample has "
+            f"{len(given)}: labels are no inputs, so give [({kept},) for {kept}, label in data]"
+        )
+    for name, value in zip([*names[: len(positional)], *named], given, strict=False):
+        wanted = inputs.get(name)
+        if not isinstance(wanted, torch.Tensor):
+            continue
+        kind = f"{str(wanted.dtype).removeprefix('torch.')}{list(wanted.shape)}"
+        if not isinstance(value, torch.Tensor):
+            call = ": pass torch.from_numpy(array)" if hasattr(value, "__array__") else ""
+            return f"input {name!r}: expected a tensor {kind}, got a {type(value).__name__}{call}"
+        if value.dtype != wanted.dtype:
+            return f"input {name!r}: expected {kind}, got {value.dtype}: pass x.to({wanted.dtype})"
+        if len(value.shape) != len(wanted.shape) or any(
+            isinstance(size, int) and size != n
+            for size, n in zip(wanted.shape, value.shape, strict=True)
+        ):
+            return (
+                f"input {name!r}: expected {kind}, got {list(value.shape)}: give samples of that "
+                "shape, or export with dynamic_shapes"
+            )
+    return ""
+
+
+def _inputs_of(model: nn.Module) -> dict[str, Any]:
+    """Names of a model's inputs, with their traced values if it was exported."""
+    if isinstance(model, fx.GraphModule):
+        nodes = model.graph.find_nodes(op="placeholder")
+        return {str(node.target): node.meta.get("val") for node in nodes}
+    return dict.fromkeys(inspect.signature(model.forward).parameters)
 
 
 def _length(data: Iterable[Any], limit: int | None) -> int | None:
@@ -112,4 +175,4 @@ class _Line:
             self.stream.write("\n" * self.is_open + (last_words + "\n" if last_words else ""))
 
 
-__all__ = ["arguments_of", "calibrate"]
+__all__ = ["arguments_of", "calibrate", "sample_problem"]

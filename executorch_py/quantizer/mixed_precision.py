@@ -14,9 +14,9 @@ from torchao.quantization.pt2e.quantizer import Quantizer
 
 from executorch_py.exir.ir.graph import deep_copy
 from executorch_py.exir.trace_errors import readable_errors
-from executorch_py.quantizer.calibrate import arguments_of, calibrate
+from executorch_py.quantizer.calibrate import arguments_of, calibrate, sample_problem
 from executorch_py.quantizer.composable_quantizer import ComposableQuantizer
-from executorch_py.quantizer.observers import Watched, module_path
+from executorch_py.quantizer.observers import CalibrationError, Watched, module_path
 from executorch_py.quantizer.patterns import SHARING, NodeFilter
 from executorch_py.quantizer.prepare import prepare_pt2e
 from executorch_py.quantizer.qat import convert_pt2e, refuse_training
@@ -100,12 +100,17 @@ def quantize(
     Raises ValueError when the metric of the float model is not finite, and TrainingModeError when
     batch norms or dropout of the model are in training mode.
     """
-    if not max_drop >= 0:
+    if not isinstance(max_drop, (int, float)) or not max_drop >= 0:
         raise ValueError(f"max_drop: expected a number that is not negative, got {max_drop!r}")
     samples = list(data)
     if not samples:
         raise ValueError("data: expected at least one sample to quantize with, got none")
+    if not (metric is None or callable(metric)):
+        raise TypeError(f"metric: expected a function of a model, got {metric!r}")
     positional, named = arguments_of(samples[0])
+    problem = sample_problem(model, positional, named)
+    if problem:
+        raise CalibrationError(f"sample 0: {problem}")
     with readable_errors():
         program = torch.export.export(model, positional, named, dynamic_shapes=dynamic_shapes)
     exported = program.module()

@@ -42,6 +42,7 @@ def prepare_pt2e(model: fx.GraphModule, quantizer: Quantizer) -> fx.GraphModule:
             "model: expected torch.export.export(model, inputs).module(), "
             f"got a {type(model).__name__}"
         )
+    check_quantizer(quantizer)
     if has_observers(model):
         raise ValueError("model: expected an exported model, got one that has observers already")
     training = {n.name: node_name(n) for n in model.graph.nodes if _is_norm_in_training(n)}
@@ -61,6 +62,14 @@ def prepare_pt2e(model: fx.GraphModule, quantizer: Quantizer) -> fx.GraphModule:
             name = str(node.args[_BODIES[node.target]].target)
             setattr(made, name, prepare_pt2e(made.get_submodule(name), quantizer))
     return made
+
+
+def check_quantizer(quantizer: Any) -> None:
+    """Refuse what is no quantizer object, its class among that."""
+    if hasattr(quantizer, "annotate") and not isinstance(quantizer, type):
+        return
+    call = f"; call it: {quantizer.__name__}()" if isinstance(quantizer, type) else ""
+    raise TypeError(f"quantizer: expected a Quantizer object, got {quantizer!r}{call}")
 
 
 def annotated(model: fx.GraphModule, quantizer: Quantizer) -> fx.GraphModule:

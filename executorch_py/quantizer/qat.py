@@ -69,6 +69,11 @@ def convert_pt2e(
     Raises CalibrationError if observers saw no data, and TrainingModeError if batch norms or
     dropout are in training mode.
     """
+    if "_observed_graph_module_attrs" not in getattr(model, "meta", {}):  # torchao's mark
+        raise TypeError(
+            "model: expected what prepare_pt2e returns, after calibration, got a "
+            f"{type(model).__name__} that is not prepared"
+        )
     refuse_training(model)
     for norm in list(_calls(model, aten.batch_norm.default)):
         _fold(model, norm)

@@ -20,6 +20,7 @@ from torchao.quantization.pt2e import (
 )
 from torchao.quantization.pt2e.quantizer import QuantizationConfig, QuantizationSpec
 
+from executorch_py.exir.settings_check import expect_bool
 from executorch_py.quantizer.observers import (
     WatchedFakeQuantize,
     WatchedHistogram,
@@ -87,7 +88,14 @@ def get_symmetric_quantization_config(
     configuration is for `prepare_qat_pt2e`. is_dynamic: activations get their scales at run time,
     and results stay float. act_qmin … weight_qmax: the range of integers that is used.
     """
+    flags = (("is_per_channel", is_per_channel), ("is_qat", is_qat), ("is_dynamic", is_dynamic))
+    for name, flag in flags:
+        expect_bool(name, flag)
     for name, low, high in (("act", act_qmin, act_qmax), ("weight", weight_qmin, weight_qmax)):
+        if not (isinstance(low, int) and isinstance(high, int)):
+            raise TypeError(
+                f"{name}_qmin, {name}_qmax: expected whole numbers, got {low!r} and {high!r}"
+            )
         if not -128 <= low < high <= 127:
             raise ValueError(
                 f"{name}_qmin, {name}_qmax: expected a range within -128 … 127, got {low} … {high}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import torch
 from torch.export import ExportedProgram, export
 
 from executorch_py import exir
+from executorch_py.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
 from executorch_py.exir import (
     EdgeCompileConfig,
     EdgeProgramManager,
@@ -121,6 +123,83 @@ def test_wrong_settings_are_errors_that_name_them(
 ) -> None:
     with pytest.raises(kind, match=message):
         ExecutorchBackendConfig(**make())
+
+
+@pytest.mark.parametrize("value", ["yes", 3, None, [3]])
+@pytest.mark.parametrize("kind", [EdgeCompileConfig, ExecutorchBackendConfig, MemoryPlanningPass])
+def test_every_setting_refuses_values_of_another_kind_by_name(kind: Any, value: Any) -> None:
+    """Each parameter, given a value of a kind that it does not take."""
+    taken = {
+        "passes": [None],
+        "external_constants": [],
+        "constant_tensor_alignment": [None],
+        "delegate_alignment": [None],
+        "reinplace_extra_ops": [None],
+        "_core_aten_ops_exception_list": [None],
+        "memory_planning_algo": [None],
+    }
+    for name in inspect.signature(kind).parameters:
+        if value in taken.get(name, []):
+            continue
+        with pytest.raises((TypeError, ValueError), match=rf"^{name}: expected .*, got ") as caught:
+            kind(**{name: value})
+        assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (
+            lambda: ExecutorchBackendConfig(memory_planing_pass=None),  # type: ignore[call-arg]
+            "ExecutorchBackendConfig: expected one of memory_planning_pass, .*got 'memory_planing",
+        ),
+        (
+            lambda: EdgeCompileConfig(skip_dim_order=True),  # type: ignore[call-arg]
+            "EdgeCompileConfig: expected one of _skip_dim_order, .*; got 'skip_dim_order'",
+        ),
+        (
+            lambda: XnnpackPartitioner(per_op_modes=True),
+            "XnnpackPartitioner: expected 'per_op_mode', got 'per_op_modes'",
+        ),
+        (lambda: XnnpackPartitioner(verbose="x"), "verbose: expected True or False"),  # type: ignore[arg-type]
+        (lambda: XnnpackPartitioner(enable_bf16=3), "enable_bf16: expected True or False, got 3"),
+        (lambda: XnnpackPartitioner(configs="x"), "configs: expected a list of classes"),  # type: ignore[arg-type]
+        (
+            lambda: XnnpackPartitioner(config_precisions="FP32"),  # type: ignore[arg-type]
+            "config_precisions: expected some of ConfigPrecisionType.FP32.*, got 'FP32'",
+        ),
+    ],
+)
+def test_an_unknown_keyword_is_named_with_the_known_ones(make: Any, message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        make()
+
+
+def test_wrong_methods_constants_and_passes_are_named(
+    exported: ExportedProgram, edge: EdgeProgramManager
+) -> None:
+    wrong: Any
+    with pytest.raises(ExportError, match="expected at least one method, got none"):
+        to_edge({})
+    with pytest.raises(ExportError, match="expected names of methods as keys, got 3"):
+        wrong = {3: exported}
+        to_edge(wrong)
+    for wrong in ([1], {3: 1}, 5):
+        with pytest.raises(TypeError, match="constant_methods: expected a dict from names"):
+            to_edge(exported, constant_methods=wrong)
+    with pytest.raises(ExportError) as caught:
+        to_edge(exported, constant_methods={"a": object()}).to_executorch()
+    assert str(caught.value).count("ExportErrorType") == 1
+    for wrong, message in (
+        (3, "expected a list of passes, got 3"),
+        ("passes", "expected a list of passes, got 'passes'"),
+        ([3], "expected a pass, an object to call, got 3"),
+        ([Tagger(None)], r"got the partitioner Tagger: give it as partitioner=\[…\]"),
+    ):
+        with pytest.raises(TypeError, match=message):
+            edge.transform(wrong)
+        with pytest.raises(TypeError, match=message):
+            to_edge_transform_and_lower(exported, wrong)
 
 
 def test_settings_of_another_class_are_refused(

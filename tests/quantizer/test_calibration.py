@@ -19,6 +19,7 @@ from executorch_py.quantizer import (
     convert_pt2e,
     get_symmetric_quantization_config,
     prepare_pt2e,
+    quantize,
 )
 
 
@@ -141,8 +142,90 @@ def test_no_data_is_an_error() -> None:
 
 
 def test_a_sample_that_does_not_fit_is_named() -> None:
-    with pytest.raises(CalibrationError, match=r"sample 1: the model fails on it: .*size"):
+    with pytest.raises(
+        CalibrationError, match=r"sample 1: input 'x': expected .* 6\], got \[2, 7\]"
+    ):
         calibrate(prepared(), [torch.randn(2, 6), torch.randn(2, 7)])
+
+
+X, LABELS = torch.randn(2, 6), torch.tensor([0, 1])
+
+
+@pytest.mark.parametrize(
+    ("sample", "message"),
+    [
+        (
+            (X, LABELS),
+            r"takes 1 input \['x'\], the sample has 2: labels .*\[\(x,\) for x, label in",
+        ),
+        ([X, LABELS], "labels are no inputs"),
+        (
+            {"x": X, "label": LABELS},
+            r"takes \['x'\], the sample has \['x', 'label'\]: .* no labels",
+        ),
+        (X.numpy(), r"expected a tensor float32.*, got a ndarray: pass torch\.from_numpy"),
+        (X.double(), r"got torch\.float64: pass x\.to\(torch\.float32\)"),
+        (X[0], r"got \[6\]: give samples of that shape, or export with dynamic_shapes"),
+    ],
+)
+def test_labels_arrays_and_other_types_are_recognised(sample: Any, message: str) -> None:
+    with pytest.raises(CalibrationError, match=f"sample 0: .*{message}") as caught:
+        calibrate(prepared(), [sample])
+    assert "\n" not in str(caught.value)
+
+
+def test_the_advice_on_labels_works_and_holds_for_quantize() -> None:
+    data = [(X, LABELS)]
+    assert calibrate(prepared(), [(x,) for x, label in data]) == 1
+    with pytest.raises(CalibrationError, match=r"sample 0: .*labels are no inputs"):
+        quantize(Net().eval(), data, max_drop=1.0)
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "message"),
+    [
+        ({"data": 3}, TypeError, r"data: expected an iterable of samples, \[sample\], got 3"),
+        ({"prepared": 3}, TypeError, "prepared: expected what prepare_pt2e returns, got a int"),
+        ({"limit": "3"}, ValueError, "limit: expected a whole number of 1 or more, got '3'"),
+        ({"limit": 0}, ValueError, "limit: expected a whole number of 1 or more, got 0"),
+        ({"progress": "no"}, TypeError, "progress: expected True, False or a stream, got 'no'"),
+    ],
+)
+def test_wrong_options_are_named(options: dict[str, Any], kind: Any, message: str) -> None:
+    with pytest.raises(kind, match=message):
+        calibrate(**{"prepared": prepared(), "data": [X], **options})
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda q, c: q.set_global(8), "expected a QuantizationConfig, got 8"),
+        (
+            lambda q, c: q.set_global(get_symmetric_quantization_config),
+            r"call it: get_symmetric_quantization_config\(\)",
+        ),
+        (lambda q, c: q.set_module_name(3, c), "module_name: expected the path of a module"),
+        (lambda q, c: q.set_module_type("Linear", c), r"a class such as torch\.nn\.Linear, got 'L"),
+        (lambda q, c: q.set_operator_type(torch.ops.aten.linear, 3), "QuantizationConfig, got 3"),
+        (lambda q, c: q.set_filter_function(3), "filter_fn: expected a function of a node, got 3"),
+        (
+            lambda q, c: prepare_pt2e(torch.export.export(Net(), (X,)).module(), type(q)),
+            r"expected a Quantizer object, .*call it: XNNPACKQuantizer\(\)",
+        ),
+        (lambda q, c: convert_pt2e(Net()), "expected what prepare_pt2e returns.* not prepared"),
+        (
+            lambda q, c: get_symmetric_quantization_config(is_per_channel="yes"),  # type: ignore[arg-type]
+            "is_per_channel: expected True or False, got 'yes'",
+        ),
+        (
+            lambda q, c: get_symmetric_quantization_config(act_qmin="x"),  # type: ignore[arg-type]
+            "act_qmin, act_qmax: expected whole numbers, got 'x' and 127",
+        ),
+    ],
+)
+def test_wrong_settings_of_a_quantizer_are_named(call: Any, message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        call(XNNPACKQuantizer(), get_symmetric_quantization_config())
 
 
 def test_ctrl_c_keeps_what_was_seen() -> None:

@@ -140,6 +140,7 @@ PYTHON_ARROWS: dict[str, set[str]] = {
     # The exporter, from errors and schema to the stages that users call.
     f"{_EXIR}.error": set(),
     f"{_EXIR}.schema": set(),
+    f"{_EXIR}.settings_check": set(),
     f"{_EXIR}._warnings": set(),
     f"{_EXIR}.control_flow": _exir("error"),
     # Errors of torch.export, which every package that calls it may explain.
@@ -162,7 +163,8 @@ PYTHON_ARROWS: dict[str, set[str]] = {
     f"{_EXIR}.passes.runner": _passes("base", "checks"),
     f"{_EXIR}.passes.fuse": _exir("dialects", "ir") | _passes("base"),
     f"{_EXIR}.passes.inplace": _exir("dialects", "error", "ir", "memory") | _passes("base"),
-    f"{_EXIR}.passes.lower": _exir("dialects", "error", "ir", "memory") | _passes("base"),
+    f"{_EXIR}.passes.lower": _exir("dialects", "error", "ir", "memory", "settings_check")
+    | _passes("base"),
     f"{_EXIR}.passes.quantized": _exir("dialects", "ir", "schema") | _passes("base", "user"),
     f"{_EXIR}.passes.simplify": _exir("ir") | _passes("base"),
     f"{_EXIR}.passes.to_edge": _exir("dialects", "error", "ir") | _passes("base"),
@@ -175,13 +177,13 @@ PYTHON_ARROWS: dict[str, set[str]] = {
     | _passes("to_edge", "to_edge.steps", "user"),
     f"{_EXIR}.emit": _exir("error", "ir", "memory", "schema", "serialize"),
     f"{_EXIR}.program": {"executorch_py"}
-    | _exir("error", "schema", "ir", "dialects", "target", "print_program")
+    | _exir("error", "schema", "ir", "dialects", "target", "print_program", "settings_check")
     | _exir("serialize", "backend", "decompose", "passes", "emit")
     | _passes("base", "lower", "runner", "to_edge", "to_edge.steps", "user"),
     f"{_EXIR}.capture": _exir("error", "program"),
     _EXIR: {"executorch_py"} | _exir("capture", "emit", "program", "trace_errors"),
     # Packages above the exporter.
-    "executorch_py.quantizer": _exir("ir", "trace_errors") | _passes("quantized"),
+    "executorch_py.quantizer": _exir("ir", "settings_check", "trace_errors") | _passes("quantized"),
     "executorch_py.testing": {_EXIR}
     | _exir("schema", "ir", "dialects", "memory", "backend", "program"),
     "executorch_py.devtools": {"executorch_py"} | _exir("ir", "schema", "serialize", "program"),
@@ -203,7 +205,7 @@ PYTHON_ARROWS: dict[str, set[str]] = {
     | _xnnpack("payload"),
     f"{_XNNPACK}.support": _exir("ir") | _xnnpack("ops"),
     f"{_XNNPACK}.preprocess": _exir("backend", "schema") | _xnnpack("ops", "passes", "payload"),
-    f"{_XNNPACK}.partition": _exir("backend", "decompose", "dialects", "ir")
+    f"{_XNNPACK}.partition": _exir("backend", "decompose", "dialects", "ir", "settings_check")
     | _passes("simplify")
     | _xnnpack("preprocess", "support"),
     f"{_XNNPACK}.utils": _exir("program"),

@@ -49,7 +49,8 @@ def _leaf(name: str, value: Any, constants: ConstantStore) -> schema.KernelTypes
     try:
         return scalar_value(value)
     except NotSupportedError as error:
-        raise NotSupportedError(f"constant method '{name}' returns {error}") from None
+        reason = str(error).partition("]: ")[2]  # without the kind, which stands first again
+        raise NotSupportedError(f"constant method '{name}' returns {reason}") from None
 
 
 def training_getters(methods: Mapping[str, ExportedProgram]) -> dict[str, Any]:

@@ -16,6 +16,12 @@ import torch
 from executorch_py.exir.passes.lower.memory_planning import MemoryPlanningPass
 from executorch_py.exir.passes.lower.sym_shape_eval import ConstraintBasedSymShapeEvalPass
 from executorch_py.exir.passes.lower.to_out_var import ToOutVarPass
+from executorch_py.exir.settings_check import (
+    expect_flags,
+    expect_list_of_callables,
+    expect_power_of_two,
+    names_its_settings,
+)
 
 TARGETS = ("executorch_py", "executorch-1.5")
 
@@ -35,6 +41,7 @@ class PropagateDeviceConfig:
     skip_d2h_for_method_outputs: bool | dict[str, bool] = False
 
 
+@names_its_settings
 @dataclass
 class EdgeCompileConfig:
     """Settings of the conversion of a program to the edge dialect."""
@@ -48,8 +55,13 @@ class EdgeCompileConfig:
         exceptions: Any = self._core_aten_ops_exception_list
         if exceptions is None:  # as some of upstream's scripts say that there are none
             self._core_aten_ops_exception_list = []
+        expect_flags(self)
+        kind = "operators such as torch.ops.aten.linear.default"
+        for name in ("_core_aten_ops_exception_list", "preserve_ops"):
+            expect_list_of_callables(name, getattr(self, name), kind)
 
 
+@names_its_settings
 @dataclass
 class ExecutorchBackendConfig:
     """Settings of the lowering of edge programs to a file."""
@@ -97,10 +109,12 @@ class ExecutorchBackendConfig:
     choose_layouts: bool = True
 
     def __post_init__(self) -> None:
-        for name in ("segment_alignment", "constant_tensor_alignment", "delegate_alignment"):
-            value = getattr(self, name)
-            if value is not None and (value < 1 or value & (value - 1)):
-                raise ValueError(f"{name}: expected a power of two, got {value}")
+        expect_flags(self)
+        expect_power_of_two("segment_alignment", self.segment_alignment)
+        for name in ("constant_tensor_alignment", "delegate_alignment"):
+            if getattr(self, name) is not None:
+                expect_power_of_two(name, getattr(self, name))
+        self._check_passes()
         if not (isinstance(self.external_constants, bool) or callable(self.external_constants)):
             raise TypeError(
                 "external_constants: expected True, False or a function from a node to the name "
@@ -119,3 +133,22 @@ class ExecutorchBackendConfig:
                 "dynamic_memory_planning_mode: expected UPPER_BOUND, as no runtime grows memory, "
                 f"got {self.dynamic_memory_planning_mode!r}"
             )
+
+    def _check_passes(self) -> None:
+        """Passes are callable; those that may differ by method may be a dict by method."""
+        if not (self.passes is None or callable(self.passes)):
+            expect_list_of_callables("passes", self.passes, "passes")
+        if self.reinplace_extra_ops is not None:
+            kind = "operators such as torch.ops.aten.add.Tensor"
+            expect_list_of_callables("reinplace_extra_ops", self.reinplace_extra_ops, kind)
+        for name in ("memory_planning_pass", "sym_shape_eval_pass", "to_out_var_pass"):
+            value = getattr(self, name)
+            for one in value.values() if isinstance(value, dict) else [value]:
+                if isinstance(one, type) or not (callable(one) or hasattr(one, "run")):
+                    raise TypeError(f"{name}: expected a pass, an object to call, got {one!r}")
+        settings = self.propagate_device_config
+        for each in settings.values() if isinstance(settings, dict) else [settings]:
+            if not isinstance(each, PropagateDeviceConfig):
+                raise TypeError(
+                    f"propagate_device_config: expected PropagateDeviceConfig(…), got {each!r}"
+                )

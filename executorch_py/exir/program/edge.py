@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from torch.export import ExportedProgram
@@ -94,7 +94,16 @@ def _dialects(
 def as_methods(programs: Programs) -> dict[str, ExportedProgram]:
     """Programs by method name; a single program is the method "forward"."""
     methods = dict(programs) if isinstance(programs, dict) else {"forward": programs}
+    if not methods:
+        raise ExportError(
+            ExportErrorType.INVALID_INPUT_TYPE, "programs: expected at least one method, got none"
+        )
     for name, program in methods.items():
+        if not isinstance(name, str):
+            raise ExportError(
+                ExportErrorType.INVALID_INPUT_TYPE,
+                f"programs: expected names of methods as keys, got {name!r}",
+            )
         if not isinstance(program, ExportedProgram):
             raise ExportError(
                 ExportErrorType.INVALID_INPUT_TYPE,
@@ -114,6 +123,13 @@ def check_arguments(constant_methods: Any, compile_config: Any) -> None:
         raise AssertionError(
             "constant_methods: expected a dict, got an EdgeCompileConfig; pass it as "
             "compile_config=…"
+        )
+    if not isinstance(constant_methods, Mapping | None) or not all(
+        isinstance(name, str) for name in constant_methods or ()
+    ):
+        raise TypeError(
+            "constant_methods: expected a dict from names to values, such as "
+            f"{{'max_len': 128}}, got {constant_methods!r}"
         )
 
 

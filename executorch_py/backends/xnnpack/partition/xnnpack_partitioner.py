@@ -50,6 +50,7 @@ from executorch_py.exir.backend.tagging import tag_constant_data
 from executorch_py.exir.ir.graph import constant_tensors, copy_program
 from executorch_py.exir.ir.graph_modules import graph_modules
 from executorch_py.exir.ir.op_traits import RESHAPES, op_key
+from executorch_py.exir.settings_check import expect_bool, expect_unlike
 
 logger = logging.getLogger(__name__)
 
@@ -79,6 +80,27 @@ _SMALL = "its region takes less time than calling a delegate"
 # does a transcendental function of 1024 elements. docs/benchmarks.md has the cost of a call.
 _SMALL_SECONDS = 0.4e-6
 _CYCLIC = "its conversions are read by nodes that it depends on itself"
+_OPTIONS = (
+    "per_op_mode",
+    "verbose",
+    "enable_bf16",
+    "force_non_static_weights_for_f32_linear",
+    "leave_small_regions",
+    "delegate_moves",
+)
+
+
+def _check(configs: Any, precisions: Any) -> None:
+    if configs is not None and not (
+        isinstance(configs, Sequence) and all(isinstance(config, type) for config in configs)
+    ):
+        raise TypeError(f"configs: expected a list of classes of partition.config, got {configs!r}")
+    if precisions is not None and not (
+        isinstance(precisions, Sequence)
+        and all(isinstance(precision, ConfigPrecisionType) for precision in precisions)
+    ):
+        known = ", ".join(str(precision) for precision in ConfigPrecisionType)
+        raise TypeError(f"config_precisions: expected some of {known}, got {precisions!r}")
 
 
 class XnnpackPartitioner(Partitioner):
@@ -109,6 +131,12 @@ class XnnpackPartitioner(Partitioner):
         super().__init__()
         if isinstance(config_precisions, ConfigPrecisionType):
             config_precisions = [config_precisions]
+        _check(configs, config_precisions)
+        for name, flag in (("per_op_mode", per_op_mode), ("verbose", verbose), *kwargs.items()):
+            if name in _OPTIONS:
+                expect_bool(name, flag)
+            else:
+                expect_unlike("XnnpackPartitioner", name, _OPTIONS)
         self.per_op_mode, self.verbose = per_op_mode, verbose
         self.delegation_spec = DelegationSpec(XnnpackBackend.__name__, [])
         self.target_partitioner_configs = _by_operator(

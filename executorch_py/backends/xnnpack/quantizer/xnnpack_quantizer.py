@@ -93,6 +93,7 @@ class XNNPACKQuantizer(Quantizer):
 
     def set_global(self, quantization_config: QuantizationConfig | None) -> XNNPACKQuantizer:
         """Set the configuration of all nodes without a more specific one."""
+        _check_config(quantization_config)
         self.global_config = quantization_config
         self._leaves_rest = quantization_config is None
         return self
@@ -105,6 +106,7 @@ class XNNPACKQuantizer(Quantizer):
         operator_type: `torch.ops.aten.linear.default`, or `torch.ops.aten.linear` for all overloads
         of an operator. Raises ValueError for an operator that cannot be quantized.
         """
+        _check_config(quantization_config)
         if not _patterns_of(operator_type) and not _overloads(operator_type) & (CAT | EMBEDDINGS):
             raise ValueError(
                 f"{operator_type} cannot be quantized for XNNPACK; expected one of {_supported()}"
@@ -118,6 +120,11 @@ class XNNPACKQuantizer(Quantizer):
         self, module_type: Callable[..., Any], quantization_config: QuantizationConfig | None
     ) -> XNNPACKQuantizer:
         """Set the configuration of all modules of a class, with their submodules."""
+        _check_config(quantization_config)
+        if not callable(module_type):
+            raise TypeError(
+                f"module_type: expected a class such as torch.nn.Linear, got {module_type!r}"
+            )
         if isinstance(module_type, type) and issubclass(module_type, torch.nn.Embedding):
             _check_embeddings(quantization_config, module_type.__name__)
         self.module_type_config[module_type] = quantization_config
@@ -127,11 +134,18 @@ class XNNPACKQuantizer(Quantizer):
         self, module_name: str, quantization_config: QuantizationConfig | None
     ) -> XNNPACKQuantizer:
         """Set the configuration of a module by its path, `features.0`, with its submodules."""
+        _check_config(quantization_config)
+        if not isinstance(module_name, str):
+            raise TypeError(
+                f"module_name: expected the path of a module, 'features.0', got {module_name!r}"
+            )
         self.module_name_config[module_name] = quantization_config
         return self
 
     def set_filter_function(self, filter_fn: NodeFilter) -> XNNPACKQuantizer:
         """Quantize only nodes for which `filter_fn` returns True."""
+        if not callable(filter_fn):
+            raise TypeError(f"filter_fn: expected a function of a node, got {filter_fn!r}")
         self.filter_fn = filter_fn
         return self
 
@@ -390,6 +404,14 @@ def _patterns_of(operator: Any) -> list[Pattern]:
 def _supported() -> str:
     every = frozenset().union(CAT, EMBEDDINGS, *(p.targets for p in PATTERNS))
     return ", ".join(sorted(map(str, every)))
+
+
+def _check_config(config: Any) -> None:
+    """Raise unless a configuration is one, or None."""
+    if config is None or hasattr(config, "weight"):
+        return
+    call = f"; call it: {config.__name__}()" if hasattr(config, "__name__") else ""
+    raise TypeError(f"quantization_config: expected a QuantizationConfig, got {config!r}{call}")
 
 
 def _check_embeddings(config: QuantizationConfig | None, what: str) -> None:

@@ -24,6 +24,7 @@ from executorch_py.exir.memory.planning import (
     Verifier,
     apply_algo,
 )
+from executorch_py.exir.settings_check import expect_bool, expect_power_of_two
 
 SHARED_MUTABLE_MEMORY = 2
 
@@ -52,6 +53,15 @@ class MemoryPlanningPass(PassBase):
         alignment: int = ALIGNMENT,
     ) -> None:
         super().__init__()
+        for name, flag in (
+            ("allow_lifetime_and_storage_overlap", allow_lifetime_and_storage_overlap),
+            ("alloc_graph_input", alloc_graph_input),
+            ("alloc_graph_output", alloc_graph_output),
+            ("alloc_mutable_buffers", alloc_mutable_buffers),
+            ("share_mutable_buffers", share_mutable_buffers),
+        ):
+            expect_bool(name, flag)
+        expect_power_of_two("alignment", alignment)
         if share_mutable_buffers and not alloc_mutable_buffers:
             raise ValueError(
                 "share_mutable_buffers=True: expected alloc_mutable_buffers=True, got False"
@@ -61,8 +71,6 @@ class MemoryPlanningPass(PassBase):
                 "memory_planning_algo: expected a function such as "
                 f"executorch_py.exir.memory.planning.greedy, got {memory_planning_algo!r}"
             )
-        if alignment < 1 or alignment & (alignment - 1):
-            raise ValueError(f"alignment: expected a power of two, got {alignment}")
         self.memory_planning_algo = (
             MemoryPlanningAlgorithmSuite() if memory_planning_algo is None else memory_planning_algo
         )

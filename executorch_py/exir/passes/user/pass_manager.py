@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -165,6 +165,8 @@ def run_passes(ep: ExportedProgram, passes: Any) -> ExportedProgram:
     if isinstance(passes, _FxPassManager) and not isinstance(passes, ExportedProgramPassManager):
         result = passes(ep.graph_module)
         return _with_new_graph(ep, result.graph_module) if result.modified else ep
+    if not isinstance(passes, ExportedProgramPassManager):
+        _check_passes(passes)
     manager = (
         passes
         if isinstance(passes, ExportedProgramPassManager)
@@ -173,6 +175,19 @@ def run_passes(ep: ExportedProgram, passes: Any) -> ExportedProgram:
     result = manager(ep)
     program: ExportedProgram = result.exported_program if result.modified else ep
     return program
+
+
+def _check_passes(passes: Any) -> None:
+    if isinstance(passes, str) or not isinstance(passes, Iterable):
+        raise TypeError(f"passes: expected a list of passes, got {passes!r}")
+    for item in passes if isinstance(passes, Sequence) else ():
+        if hasattr(item, "partition"):
+            raise TypeError(
+                f"passes: expected a pass, got the partitioner {type(item).__name__}: give it as "
+                "partitioner=[…]"
+            )
+        if not callable(item):
+            raise TypeError(f"passes: expected a pass, an object to call, got {item!r}")
 
 
 def _with_new_graph(ep: ExportedProgram, gm: GraphModule) -> ExportedProgram:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -12,11 +13,12 @@ from support.upstream_peer import Upstream
 from executorch_py.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
 from executorch_py.exir import ExecutorchBackendConfig, to_edge, to_edge_transform_and_lower
 from executorch_py.exir.passes import MemoryPlanningPass
-from interop.training import expected, inputs, joint, run, write
+from interop.training import OPTIMIZERS, expected, inputs, joint, run, train, write
 
 
-def assert_equal_to_eager(folder: Path) -> None:
-    for ours, eager in zip(torch.load(folder / "training.pt"), expected(), strict=True):
+def assert_equal_to_eager(folder: Path, optimizer: str = "plain") -> None:
+    steps = expected(name=optimizer)
+    for ours, eager in zip(torch.load(folder / "training.pt"), steps, strict=True):
         assert_near(ours, eager, F32_MODEL)
 
 
@@ -42,6 +44,31 @@ def test_our_runtime_trains_what_upstream_writes(upstream: Upstream, tmp_path: P
     upstream.ask("write_training", "", tmp_path)
     run("executorch_py", tmp_path)
     assert_equal_to_eager(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def written(upstream: Upstream, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the training program of each side."""
+    folder = tmp_path_factory.mktemp("written")
+    for side in ("upstream", "executorch_py"):
+        (folder / side).mkdir()
+    upstream.ask("write_training", "", folder / "upstream")
+    write("executorch_py", folder / "executorch_py")
+    return folder
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("writer", ["upstream", "executorch_py"])
+@pytest.mark.parametrize("reader", ["upstream", "executorch_py"])
+def test_training_modules_of_both_sides_take_the_same_steps(
+    upstream: Upstream, written: Path, tmp_path: Path, writer: str, reader: str, optimizer: str
+) -> None:
+    shutil.copy(written / writer / "training.pte", tmp_path)
+    if reader == "upstream":
+        upstream.ask("train", optimizer, tmp_path)
+    else:
+        train(reader, optimizer, tmp_path)
+    assert_equal_to_eager(tmp_path, optimizer)
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,13 @@ from torch import nn
 from torch.export.experimental import _export_forward_backward
 
 STEPS, RATE = 3, 0.1
+# Options of SGD, each with the learning rate RATE.
+OPTIMIZERS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "momentum": {"momentum": 0.9},
+    "dampening": {"momentum": 0.9, "dampening": 0.3, "weight_decay": 0.01},
+    "nesterov": {"momentum": 0.5, "nesterov": True},
+}
 
 
 class Classifier(nn.Module):
@@ -67,11 +74,28 @@ def run(package: str, folder: Path) -> None:
     torch.save(steps, folder / "training.pt")
 
 
-def expected(pool: bool = False) -> list[list[torch.Tensor]]:
+def train(package: str, name: str, folder: Path) -> None:
+    """Writes training.pt with the training module: loss, gradients, weights before each update."""
+    training = importlib.import_module(f"{package}.extension.training")
+    module = training._load_for_executorch_for_training(str(folder / "training.pte"))
+    optimizer = None
+    steps = []
+    for _ in range(STEPS):
+        (loss,) = module.forward_backward("forward", inputs())
+        gradients, weights = module.named_gradients(), module.named_parameters()
+        # Upstream's optimizer writes over the gradients, this project's does not.
+        kept = [value.clone() for value in (*gradients.values(), *weights.values())]
+        steps.append([loss, *kept])
+        optimizer = optimizer or training.get_sgd_optimizer(weights, RATE, **OPTIMIZERS[name])
+        optimizer.step(gradients)
+    torch.save(steps, folder / "training.pt")
+
+
+def expected(pool: bool = False, name: str = "plain") -> list[list[torch.Tensor]]:
     """Eager's loss, gradients and weights of each step."""
     model = Classifier(pool)
     trained = [p for p in model.parameters() if p.requires_grad]
-    optimizer = torch.optim.SGD(trained, RATE)
+    optimizer = torch.optim.SGD(trained, RATE, **OPTIMIZERS[name])
     steps = []
     for _ in range(STEPS):
         loss = model(*inputs())

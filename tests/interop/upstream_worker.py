@@ -16,6 +16,7 @@ actions, on files in the folder:
   run_feature    these files -> NAME/results.pt
   write_training training.py's program -> training.pte
   run_training   this file -> training.pt
+  train          the same with the training module and SGD with NAME's options
 """
 
 from __future__ import annotations
@@ -122,6 +123,7 @@ ACTIONS = {
     "write_feature": lambda name, folder: features.write("executorch", name, folder),
     "run_feature": lambda name, folder: features.run("executorch", name, folder),
     "write_training": lambda _, folder: training.write("executorch", folder),
+    "train": lambda name, folder: training.train("executorch", name, folder),
     "run_training": lambda _, folder: training.run("executorch", folder),
 }
 

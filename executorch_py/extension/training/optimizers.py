@@ -81,8 +81,8 @@ class ExecuTorchAdamW(Optimizer):
 
 
 def get_sgd_optimizer(
-    named_parameters: Mapping[str, Any],
-    lr: float,
+    named_params: Mapping[str, Any],
+    lr: float = 0.1,
     momentum: float = 0.0,
     dampening: float = 0.0,
     weight_decay: float = 0.0,
@@ -99,7 +99,7 @@ def get_sgd_optimizer(
         "nesterov": nesterov,
         "maximize": maximize,
     }
-    return ExecuTorchSGD(named_parameters, options)
+    return ExecuTorchSGD(named_params, options)
 
 
 def _adam_options(
@@ -122,7 +122,7 @@ def _adam_options(
 
 
 def get_adam_optimizer(
-    named_parameters: Mapping[str, Any],
+    named_params: Mapping[str, Any],
     lr: float = 1e-3,
     betas: tuple[float, float] = (0.9, 0.999),
     eps: float = 1e-8,
@@ -133,11 +133,11 @@ def get_adam_optimizer(
 ) -> ExecuTorchAdam:
     """Adam over these parameters; weight decay is added to the gradients."""
     options = _adam_options(lr, betas, eps, weight_decay, amsgrad, maximize)
-    return ExecuTorchAdam(named_parameters, options)
+    return ExecuTorchAdam(named_params, options)
 
 
 def get_adamw_optimizer(
-    named_parameters: Mapping[str, Any],
+    named_params: Mapping[str, Any],
     lr: float = 1e-3,
     betas: tuple[float, float] = (0.9, 0.999),
     eps: float = 1e-8,
@@ -148,4 +148,4 @@ def get_adamw_optimizer(
 ) -> ExecuTorchAdamW:
     """AdamW over these parameters; weight decay shrinks the parameters."""
     options = _adam_options(lr, betas, eps, weight_decay, amsgrad, maximize)
-    return ExecuTorchAdamW(named_parameters, options)
+    return ExecuTorchAdamW(named_params, options)

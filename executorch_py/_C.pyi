@@ -229,6 +229,18 @@ def open_program(
 def kernel_manifest() -> dict[str, KernelFacts]:
     """Dtypes that each operator (`aten::add.out`) reads and writes (short names), and its ranks."""
 
+def data_file_bytes(tensors: dict[str, Any], /) -> bytes:
+    """Named tensors as a data file (.ptd)."""
+
+def load_data_file(
+    source: str | PathLike[str] | bytes | bytearray | memoryview, tensors: dict[str, Any], /
+) -> None:
+    """Fills named tensors with those of a data file, whose further ones are ignored.
+
+    NotFound for a missing name, InvalidArgument for another dtype, shape or layout,
+    InvalidExternalData for a damaged file; then no tensor is changed.
+    """
+
 def optimizer_slots(kind: str, options: dict[str, float], /) -> list[str]:
     """Checks the options of an optimizer (`sgd`, `adam` or `adamw`, with the names of torch.optim
     but for `beta1` and `beta2`); names of the state tensors that a parameter has."""
@@ -245,7 +257,7 @@ def optimizer_update(
     """Updates a parameter and its state tensors in place, without the GIL.
 
     Steps count from 1, at which the state needs no initial values. Tensors are f32; state tensors
-    have the parameter's number of elements, in the order of its memory. InvalidArgument or
+    have the parameter's shape and layout. InvalidArgument or
     NotSupported when something does not fit; then nothing is written.
     """
 

@@ -126,6 +126,10 @@ static PyMethodDef module_methods[] = {
     {"machine_rates", py_machine_rates, METH_VARARGS,
      "machine_rates($module, n_threads, sizes, /)\n--\n\nMeasures f32 operations a second, and per "
      "working set in bytes the bytes a second (read, written, copied), of that many threads."},
+    {"data_file_bytes", py_data_file_bytes, METH_VARARGS,
+     "data_file_bytes($module, tensors, /)\n--\n\nNamed tensors as a data file (.ptd)."},
+    {"load_data_file", py_load_data_file, METH_VARARGS,
+     "load_data_file($module, source, tensors, /)\n--\n\nFills named tensors from a data file."},
     {"optimizer_slots", py_optimizer_slots, METH_VARARGS,
      "optimizer_slots($module, kind, options, /)\n--\n\nChecks the options of an optimizer; names "
      "of the state tensors of a parameter."},

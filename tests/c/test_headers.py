@@ -1,4 +1,4 @@
-"""The public header compiles alone, as C11 and as C++17, with every installed compiler."""
+"""Each public header compiles alone, as C11 and as C++17, with every installed compiler."""
 
 from __future__ import annotations
 
@@ -29,13 +29,14 @@ CASES = [
 ]
 
 
+@pytest.mark.parametrize("header", ["runtime/et.h", "runtime/training/et_train.h"])
 @pytest.mark.parametrize(("compiler", "language", "standard"), CASES)
-def test_the_public_header_needs_nothing_else(
-    compiler: str, language: str, standard: str, tmp_path: Path
+def test_a_public_header_needs_nothing_else(
+    compiler: str, language: str, standard: str, header: str, tmp_path: Path
 ) -> None:
     source = tmp_path / "user.txt"
     source.write_text(
-        '#include "runtime/et.h"\n'
+        f'#include "{header}"\n'
         "et_status use(et_method *m, et_error *e);\n"
         "et_status use(et_method *m, et_error *e) { return et_method_execute(m, e); }\n"
     )

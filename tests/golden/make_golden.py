@@ -18,6 +18,7 @@ from executorch.exir import ExecutorchBackendConfig, to_edge, to_edge_transform_
 from executorch.exir.passes import MemoryPlanningPass
 from executorch.exir.passes.init_mutable_pass import InitializedMutableBufferPass
 from functorch.experimental.control_flow import map as torch_map
+from torch.export.experimental import _export_forward_backward
 
 
 class AddMul(torch.nn.Module):
@@ -60,6 +61,18 @@ class Lists(torch.nn.Module):
         return torch.cat([b, a], dim=1), b
 
 
+class Regression(torch.nn.Module):
+    """A line through points, with its loss."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.tensor([[0.5, -1.0]]))
+        self.bias = torch.nn.Parameter(torch.tensor([0.25]))
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return (((x * self.weight).sum(1) + self.bias - y) ** 2).mean()
+
+
 class Scalars(torch.nn.Module):
     def forward(self, x: torch.Tensor, n: int, s: str, f: float) -> tuple[torch.Tensor, int]:
         return x * n + f, n
@@ -96,6 +109,13 @@ def main(folder: Path) -> None:
         ),
         "lists": portable(Lists(), (torch.ones(4, 3),)),
         "scalars": portable(Scalars(), (x, 3, "text", 0.5)),
+        "training": to_edge(
+            _export_forward_backward(
+                torch.export.export(Regression(), (torch.ones(4, 2), torch.ones(4)))
+            )
+        )
+        .to_executorch()
+        .buffer,
         "unplanned": portable(
             AddMul(),
             (x,),

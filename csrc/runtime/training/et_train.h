@@ -1,5 +1,5 @@
 // et_train.h — training on the device, beside et.h:
-//   1 parameters and gradients of a training method   2 optimizers
+//   1 parameters and gradients of a training method   2 optimizers   3 data files
 //
 // A training program is the joint graph of torch.export.experimental._export_forward_backward: its
 // method returns the user's outputs, then a gradient for each trained parameter, then these
@@ -105,6 +105,51 @@ ET_API et_status et_optimizer_init(et_optimizer *optimizer, const et_optimizer_o
                                    const et_training *training, et_span state, et_error *err);
 // Updates every parameter with the gradients of the last run; after a failure none is changed.
 ET_API et_status et_optimizer_step(et_optimizer *optimizer, et_error *err);
+
+// ---- 3 · Data files: writing and reading .ptd, and the state of a training
+
+// A receiver of bytes, in order: a file, flash memory, a socket. A status other than ET_OK ends the
+// writing with that status.
+typedef struct et_sink {
+  void *ctx;
+  et_status (*write)(void *ctx, const void *data, size_t size, et_error *err);
+} et_sink;
+
+// One tensor of a data file. Its key is `prefix` followed by `name`.
+typedef struct et_data_entry {
+  const char *prefix, *name;
+  et_tensor tensor;
+} et_data_entry;
+
+// Entries to write, computed when they are asked for: get(ctx, i) is called several times for each
+// i < n and gives the same entry each time.
+typedef struct et_data_list {
+  const void *ctx;
+  size_t n;
+  void (*get)(const void *ctx, size_t i, et_data_entry *entry);
+} et_data_list;
+
+// Bytes of the data file that et_data_write makes of these entries. ET_NOT_SUPPORTED when its list
+// of entries exceeds 2 GiB.
+ET_API et_status et_data_measure(const et_data_list *list, uint64_t *bytes, et_error *err);
+// Writes a .ptd file, which et_data_map_open and upstream's runtime read.
+ET_API et_status et_data_write(const et_data_list *list, const et_sink *sink, et_error *err);
+
+// Fills the tensors of the entries with those that have their keys in an open data file; further
+// tensors of the file are ignored. ET_NOT_FOUND for a missing key, ET_INVALID_ARGUMENT for another
+// dtype, shape or dim order, ET_INVALID_EXTERNAL_DATA for a damaged entry: then nothing is written.
+// A source that fails ends the call with its status, after some of the copies.
+ET_API et_status et_data_load(const et_data_list *list, const et_data_map *map, et_error *err);
+
+// Writes the parameters, under their names, and with `optimizer` (NULL allowed) its state. The
+// state of a parameter has keys such as "adam/exp_avg/fc.weight" and "adam/step/fc.weight". A
+// program whose weights are external runs with the file; it ignores the other entries.
+ET_API et_status et_training_save(const et_training *training, const et_optimizer *optimizer,
+                                  const et_sink *sink, et_error *err);
+// Restores them, as et_data_load; also ET_NOT_SUPPORTED when the steps of the parameters differ, of
+// which an optimizer in C has one.
+ET_API et_status et_training_load(const et_training *training, et_optimizer *optimizer,
+                                  const et_data_map *map, et_error *err);
 
 #ifdef __cplusplus
 }

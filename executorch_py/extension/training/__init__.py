@@ -15,6 +15,7 @@ from executorch_py.extension.training.training_module import (
     _load_for_executorch_for_training,
     _load_for_executorch_for_training_from_buffer,
 )
+from executorch_py.extension.training.training_state import load_state, save_state
 
 __all__ = [
     "ExecuTorchAdam",
@@ -26,4 +27,6 @@ __all__ = [
     "get_adam_optimizer",
     "get_adamw_optimizer",
     "get_sgd_optimizer",
+    "load_state",
+    "save_state",
 ]

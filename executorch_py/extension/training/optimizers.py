@@ -47,8 +47,7 @@ class Optimizer:
                 continue
             slots = self.slots.get(name)
             if slots is None:
-                n = int(np.prod(parameter.shape, dtype=np.int64))
-                slots = [np.zeros(n, np.float32) for _ in self.slot_names]
+                slots = [_state_like(parameter) for _ in self.slot_names]
             step = self.steps.get(name, 0) + 1
             try:
                 _C.optimizer_update(self.kind, self.options, step, parameter, gradient, slots)
@@ -57,9 +56,34 @@ class Optimizer:
             self.slots[name] = slots
             self.steps[name] = step
 
+    def state(self) -> dict[str, np.ndarray]:
+        """Steps and state tensors by key: `adam/step/NAME`, `adam/exp_avg/NAME` … for each NAME."""
+        found = {}
+        for name, parameter in self.named_parameters.items():
+            slots = self.slots.get(name) or [_state_like(parameter) for _ in self.slot_names]
+            found[f"{self.kind}/step/{name}"] = np.array(self.steps.get(name, 0), np.int64)
+            for slot, values in zip(self.slot_names, slots, strict=True):
+                found[f"{self.kind}/{slot}/{name}"] = values
+        return found
+
+    def set_state(self, state: Mapping[str, np.ndarray]) -> None:
+        """Continue from the state of another optimizer of the same kind, as state() gave it."""
+        for name in self.named_parameters:
+            self.steps[name] = int(state[f"{self.kind}/step/{name}"])
+            self.slots[name] = [state[f"{self.kind}/{slot}/{name}"] for slot in self.slot_names]
+
     def __repr__(self) -> str:
         options = ", ".join(f"{name}={value}" for name, value in self.options.items())
         return f"<{type(self).__name__} of {len(self.named_parameters)} parameters, {options}>"
+
+
+def _state_like(parameter: Any) -> np.ndarray:
+    """Zeros in the shape and the order of dimensions of a tensor of either library."""
+    strides = parameter.strides if isinstance(parameter, np.ndarray) else parameter.stride()
+    order = sorted(range(len(strides)), key=lambda dim: -int(strides[dim]))
+    zeros: np.ndarray = np.zeros([parameter.shape[dim] for dim in order], np.float32)
+    turned: np.ndarray = zeros.transpose(np.argsort(order))
+    return turned
 
 
 class ExecuTorchSGD(Optimizer):

@@ -35,7 +35,47 @@ _DEVICES = (
     "backends.samsung backends.vulkan backends.webgpu"
 )
 
+_REWRITES = (
+    "backends.transforms.addmm_mm_to_linear backends.transforms.aten_to_dialect_pass "
+    "backends.transforms.canonicalize_view_copy_permute_pass "
+    "backends.transforms.channels_last_layout backends.transforms.channels_last_ops "
+    "backends.transforms.collapse_view_copy backends.transforms.convert_conv1d_to_conv2d_pass "
+    "backends.transforms.convert_dtype_pass backends.transforms.decompose_channels_last_pass "
+    "backends.transforms.decompose_sdpa backends.transforms.dim_maps "
+    "backends.transforms.enforce_contiguous_dim_order "
+    "backends.transforms.fuse_batch_norm_with_conv "
+    "backends.transforms.fuse_cascaded_transpose_or_permute_ops "
+    "backends.transforms.fuse_cascaded_view_ops backends.transforms.fuse_conv_with_clamp "
+    "backends.transforms.fuse_duplicate_users_pass "
+    "backends.transforms.fuse_identical_input_transforms_pass "
+    "backends.transforms.fuse_transpose_or_permute_op_pairs_pass "
+    "backends.transforms.fuse_view_copy backends.transforms.mean_to_sum_div "
+    "backends.transforms.permute_pass_utils backends.transforms.permute_view_meta "
+    "backends.transforms.postpone_permute_below_squeeze_view "
+    "backends.transforms.propagate_view_copy_permute_pass "
+    "backends.transforms.quantize_fused_convbn_bias_pass backends.transforms.rank_0_to_rank_1 "
+    "backends.transforms.remove_clone_ops backends.transforms.remove_getitem_op "
+    "backends.transforms.remove_permutes_around_elementwise_ops "
+    "backends.transforms.replace_channels_last_input_clones "
+    "backends.transforms.replace_nop_transpose_or_permute_with_view "
+    "backends.transforms.replace_ops_with_channels_last_variants "
+    "backends.transforms.replace_scalar_with_tensor "
+    "backends.transforms.replace_squeeze_unsqueeze_with_view "
+    "backends.transforms.view_copy_to_squeeze_unsqueeze"
+)
+
 REFUSALS: tuple[Refusal, ...] = (
+    Refusal(
+        _REWRITES,
+        "it rewrites graphs for delegates of other hardware, which this package does not have",
+        "executorch_py.exir.pass_base.ExportPass for a rewrite of one's own; to_executorch() "
+        "simplifies what is not delegated",
+    ),
+    Refusal(
+        "backends.xnnpack._passes",
+        "partitions for XNNPACK are rewritten by passes of this package",
+        "executorch_py.backends.xnnpack.XnnpackPartitioner, which runs them",
+    ),
     Refusal(
         _DEVICES,
         "this package has no delegate for that hardware",
@@ -143,6 +183,11 @@ REFUSALS: tuple[Refusal, ...] = (
         "exir.memory_planning:_is_inplace_node exir.memory_planning:pick_shared_obj",
         "a private helper of upstream's planner",
         "executorch_py.exir.memory_planning.apply_algo",
+    ),
+    Refusal(
+        "exir.native",
+        "its packages are for upstream's NativeBackend, and no runtime reads them",
+        "executorch_py.exir.EdgeProgramManager.to_executorch",
     ),
     Refusal(
         "exir.operator.manip exir.operator.util exir.operator.convert:output_to_aliased_input_map "

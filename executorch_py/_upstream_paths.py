@@ -22,11 +22,21 @@ _PACKAGE = "executorch_py"
 # Path below the package -> modules of its names: "module" for all names of a module, "module:A B"
 # for A and B, "module:A>B" for A under the name B. All modules but torch's are below the package.
 UPSTREAM_PATHS: dict[str, tuple[str, ...]] = {
+    "backends.transforms.utils": (
+        "exir.ir.program_constants:create_constant_placeholder create_mutable_buffer",
+        "exir.ir.program_constants:delete_constant_placeholder get_param_tensor is_get_attr_node",
+        "exir.ir.program_constants:is_param_node set_param_tensor",
+    ),
     "backends.xnnpack.quantizer.xnnpack_quantizer_utils": (
         "torchao.quantization.pt2e.quantizer:OperatorConfig OperatorPatternType get_bias_qspec",
         "torchao.quantization.pt2e.quantizer:get_input_act_qspec get_output_act_qspec",
         "torchao.quantization.pt2e.quantizer:get_weight_qspec",
         "quantizer.spec:QuantizationConfig QuantizationSpec",
+    ),
+    "backends.xnnpack.utils.quant_utils": ("backends.xnnpack.utils.quantize_nodes",),
+    "backends.xnnpack.utils.utils": (
+        "backends.xnnpack.utils.node_arguments",
+        "exir.ir.program_constants:get_param_tensor get_tensor_name is_get_attr_node is_param_node",
     ),
     "backends.xnnpack.xnnpack_preprocess": ("backends.xnnpack.preprocess:XnnpackBackend",),
     "devtools.backend_debug": (
@@ -74,6 +84,7 @@ UPSTREAM_PATHS: dict[str, tuple[str, ...]] = {
         "exir.capture:CaptureConfig",
         "exir.program.config:EdgeCompileConfig ExecutorchBackendConfig",
     ),
+    "exir.common": ("exir.ir.operator_schemas",),
     "exir.debug_handle_utils": (
         "exir.passes.lower.debug_handle_generator:DEBUG_HANDLE_KEY FROM_NODE_KEY",
         "exir.passes.lower.debug_handle_generator:UNSET_DEBUG_HANDLE",
@@ -209,6 +220,9 @@ UPSTREAM_PATHS: dict[str, tuple[str, ...]] = {
         "exir.schema:DataSegment",
         "exir.serialize.ptd:FlatTensor NamedData",
     ),
+    "extension.llm.custom_ops.preprocess_custom_ops": (
+        "extension.llm.custom_ops.op_tile_crop_aot:tile_crop",
+    ),
     "extension.pybindings._portable_lib": ("extension.pybindings.portable_lib",),
     "extension.pytree": (
         "exir.ir.tree_text:TreeSpec",
@@ -237,6 +251,7 @@ REGISTERING_PATHS = frozenset(
         "exir.passes._device_copy_ops_registry",
         "exir.passes.dim_order_ops_registry",
         "exir.passes.propagate_device_pass",
+        "extension.llm.custom_ops.preprocess_custom_ops",
         "extension.pytree",
     }
 )

@@ -208,7 +208,7 @@ PYTHON_ARROWS: dict[str, set[str]] = {
     f"{_XNNPACK}.partition": _exir("backend", "decompose", "dialects", "ir", "settings_check")
     | _passes("simplify")
     | _xnnpack("preprocess", "support"),
-    f"{_XNNPACK}.utils": _exir("program"),
+    f"{_XNNPACK}.utils": _exir("ir", "program"),
     f"{_XNNPACK}.quantizer": {"executorch_py.quantizer"}
     | _exir("decompose", "ir")
     | _xnnpack("partition", "support"),

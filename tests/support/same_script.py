@@ -1,6 +1,6 @@
 """Scripts that upstream and this package run alike: each sets `result` to values that JSON knows.
 
-A script imports `executorch`; for this package the name is replaced. Upstream runs all scripts of a
+A script imports from `executorch`; for this package the name is replaced. Upstream runs all scripts of a
 test module in one process of its own virtual environment.
 """
 
@@ -47,7 +47,7 @@ def upstream_results(scripts: Mapping[str, str]) -> dict[str, Any]:
 def our_result(script: str) -> Any:
     """The result of a script with the package renamed, as JSON gives it back."""
     namespace: dict[str, Any] = {}
-    exec(re.sub(r"\bexecutorch\b", "executorch_py", script), namespace)
+    exec(re.sub(r"\b(from|import) executorch\b", r"\1 executorch_py", script), namespace)
     return json.loads(json.dumps(namespace["result"]))
 
 

@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 
+from executorch_py.extension.llm.custom_ops import cross_attention as cross_attention
 from executorch_py.extension.llm.custom_ops import mixing as mixing
 from executorch_py.extension.llm.custom_ops import op_fallback as op_fallback
 from executorch_py.extension.llm.custom_ops.registry import Operator, register

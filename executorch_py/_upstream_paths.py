@@ -204,12 +204,16 @@ UPSTREAM_PATHS: dict[str, tuple[str, ...]] = {
     ),
     "exir.scalar_type": ("exir.schema:ScalarType",),
     "exir.serde": (),
-    "exir.serde.serialize": ("exir.program.save_load:load save",),
+    "exir.serde.serialize": (
+        "exir.program.save_load:load save",
+        "exir.program.serialized_artifact:deserialize serialize",
+    ),
     "exir.sym_util": ("exir.ir.symbolic_sizes",),
     "exir.tensor": ("exir.ir.tensor_enums", "exir.ir.tensor_values"),
     "exir.tensor_layout": ("exir.ir.tensor_layout",),
     "exir.tracer": ("exir.capture:ExirDynamoConfig", "exir.passes.user.pass_values:Value"),
     "exir.verification": (),
+    "exir.verification.arg_validator": ("exir.dialects.arg_validator",),
     "exir.verification.verifier": (
         "torch._export.verifier:SpecViolationError",
         "exir.dialects.verifier:EXIRATenDialectVerifier EXIRATenDialectVerifierBase",

@@ -1,7 +1,7 @@
 """Scripts that upstream and this package run alike: each sets `result` to values that JSON knows.
 
-A script imports from `executorch`; for this package the name is replaced. Upstream runs all scripts of a
-test module in one process of its own virtual environment.
+A script imports from `executorch`; for this package the name is replaced. Upstream runs all scripts
+of a test module in one process of its own virtual environment.
 """
 
 from __future__ import annotations

@@ -187,6 +187,7 @@ class DtypeRule:
 
     def validate(self, types: Mapping[str, torch.dtype | None]) -> bool:
         """Whether the rule allows dtypes (argument or return name -> dtype, None if unknown)."""
+        types = {name.replace("__ret_", "ret"): dtype for name, dtype in types.items()}
         if any(
             dtype is not None and dtype not in LEGAL_DTYPES and dtype not in self.allowed(name)
             for name, dtype in types.items()

@@ -148,7 +148,7 @@ PYTHON_ARROWS: dict[str, set[str]] = {
     f"{_EXIR}.trace_errors": _exir("error", "trace_advice"),
     f"{_EXIR}.ir": {"executorch_py"} | _exir("error", "schema"),
     f"{_EXIR}.target": {"executorch_py"} | _exir("error", "ir"),
-    f"{_EXIR}.dialects": _exir("ir", "target"),
+    f"{_EXIR}.dialects": _exir("error", "ir", "target"),
     f"{_EXIR}.serialize": {"executorch_py"} | _exir("ir", "schema"),
     f"{_EXIR}.memory": _exir("error", "ir", "schema"),
     f"{_EXIR}.inspect": _exir("ir"),

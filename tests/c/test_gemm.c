@@ -234,7 +234,7 @@ static void describe_activated(const void *ctx, size_t i, eti_gemm *g) {
 }
 
 static bool activates_once(size_t n, bool as_rows) {
-  static _Alignas(64) char work[ETI_GEMM_MIN_WORK];
+  static _Alignas(64) char work[65536];
   const size_t size = PRODUCT_M * n;
   float *const a = random_elements(ET_F32, (size_t)PRODUCT_M * PRODUCT_K);
   float *const b = random_elements(ET_F32, PRODUCT_K * n);
@@ -258,6 +258,106 @@ static void an_activation_is_applied_once_to_every_element(void) {
   EXPECT(activates_once(PRODUCT_N, true));
   EXPECT(activates_once(PRODUCT_N, false));
   EXPECT(activates_once(WIDE, false));
+}
+
+// ---- memory of whole products
+
+typedef struct product {
+  eti_gemm_view a, b, c;
+  eti_gemm_init init;
+  const void *bias;
+  bool as_rows;
+} product;
+
+static void describe_product(const void *ctx, size_t i, eti_gemm *g) {
+  const product *const p = ctx;
+  (void)i;
+  eti_gemm_use_a_view(g, p->a);
+  eti_gemm_use_b_view(g, p->b);
+  eti_gemm_use_c_view(g, p->c);
+  if (p->as_rows) eti_gemm_prefer_rows(g);
+  g->init = p->init;
+  g->bias = p->bias;
+}
+
+static eti_gemm_view stored(void *data, uint8_t dtype, size_t rows, size_t columns, bool by_row) {
+  return (eti_gemm_view){.data = data,
+                         .dtype = dtype,
+                         .row_step = by_row ? (ptrdiff_t)columns : 1,
+                         .k_step = by_row ? 1 : (ptrdiff_t)rows};
+}
+
+// True if a product in its full work memory and one without any have the same bits. Bit 0 of
+// `layouts` stores A by column, bit 1 B by row, bit 2 C by column.
+static bool needs_no_work(eti_acc acc, size_t m, size_t n, size_t k, unsigned layouts,
+                          eti_gemm_init init) {
+  const eti_gemm_kernel *const kernel = eti_gemm_kernel_for(acc);
+  const uint8_t dtype = kernel->dtype;
+  const size_t es = kernel->esize, most = m > n ? m : n;
+  void *const a = random_elements(dtype, m * k + 1), *const b = random_elements(dtype, n * k + 1);
+  void *const c = random_elements(dtype, m * n), *const expected = copy_of(c, m * n * es);
+  void *const bias = random_elements(dtype, most);
+  product p = {.a = stored(a, dtype, m, k, (layouts & 1) == 0),
+               .b = stored(b, dtype, n, k, (layouts & 2) == 0),
+               .c = stored(expected, dtype, m, n, (layouts & 4) == 0),
+               .init = init,
+               .bias = bias,
+               .as_rows = (layouts & 8) != 0};
+  const eti_gemm shape = {.kernel = kernel, .m = m, .n = n, .k = k, .ctx = &p};
+  eti_gemm job = shape;
+  describe_product(&p, 0, &job);
+  const size_t bytes = eti_gemm_work_bytes(&job, false, 1);
+  void *const work = aligned_alloc(64, bytes + 64);
+  eti_gemm_run(NULL, &shape, 1, describe_product, &p, work, bytes);
+  p.c.data = c;
+  eti_gemm_run(NULL, &shape, 1, describe_product, &p, NULL, 0);
+  const bool same = memcmp(c, expected, m * n * es) == 0;
+  free(a), free(b), free(c), free(expected), free(bias), free(work);
+  return same;
+}
+
+static void products_without_work_memory_have_the_same_bits(void) {
+  static const size_t sizes[][3] = {{1, 1, 1},   {1, 40, 300}, {5, 3, 0},   {4, 8, 16},
+                                    {15, 33, 7}, {9, 70, 600}, {31, 2, 257}};
+  for (int acc = 0; acc < ETI_ACC_COUNT; acc++) {
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+      for (unsigned layouts = 0; layouts < 16; layouts++) {
+        const bool in_place = (layouts & 4) == 0 || sizes[i][1] == 1;
+        EXPECT(needs_no_work((eti_acc)acc, sizes[i][0], sizes[i][1], sizes[i][2], layouts,
+                             ETI_GEMM_ZERO));
+        if (!in_place) continue;
+        EXPECT(needs_no_work((eti_acc)acc, sizes[i][0], sizes[i][1], sizes[i][2], layouts,
+                             layouts % 2 == 0 ? ETI_GEMM_ROWS : ETI_GEMM_COLS));
+      }
+    }
+  }
+}
+
+static void operands_in_place_need_no_work_memory(void) {
+  static char any;
+  const product p = {.a = stored(&any, ET_F32, 1, 300, true),
+                     .b = stored(&any, ET_F32, 40, 300, false),
+                     .c = stored(&any, ET_F32, 1, 40, true)};
+  eti_gemm job = {.kernel = eti_gemm_kernel_for(ETI_ACC_F32), .m = 1, .n = 40, .k = 300};
+  describe_product(&p, 0, &job);
+  EXPECT(eti_gemm_work_bytes(&job, false, 4) == 0);
+}
+
+static void work_memory_grows_with_the_product(void) {
+  static char any;
+  size_t before = 0;
+  for (size_t k = 4; k <= 1024; k *= 4) {
+    const product p = {.a = stored(&any, ET_F32, 4, k, true),
+                       .b = stored(&any, ET_F32, 3, k, true),
+                       .c = stored(&any, ET_F32, 4, 3, true)};
+    eti_gemm job = {.kernel = eti_gemm_kernel_for(ETI_ACC_F32), .m = 4, .n = 3, .k = k};
+    describe_product(&p, 0, &job);
+    const size_t bytes = eti_gemm_work_bytes(&job, false, 1);
+    EXPECT(bytes > before && bytes <= 4 * (4u + 32u) * k + 128);
+    EXPECT(eti_gemm_work_bytes(&job, false, 3) == 3 * bytes);
+    EXPECT(eti_gemm_work_bytes(&job, true, 1) >= bytes);
+    before = bytes;
+  }
 }
 
 // ---- packing
@@ -308,6 +408,9 @@ static const et_test tests[] = {
     ET_CASE(gemm_tiles_of_every_size_are_as_specified),
     ET_CASE(gemm_tiles_of_rows_are_as_specified),
     ET_CASE(an_activation_is_applied_once_to_every_element),
+    ET_CASE(products_without_work_memory_have_the_same_bits),
+    ET_CASE(operands_in_place_need_no_work_memory),
+    ET_CASE(work_memory_grows_with_the_product),
     ET_CASE(gemm_packs_rows_like_the_scalar_one),
     ET_CASE(limits_are_those_of_the_scalar_kernel),
     ET_CASE(rows_over_several_panels_are_as_specified),

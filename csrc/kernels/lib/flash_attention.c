@@ -59,6 +59,20 @@ static size_t block_rows(const eti_attention *a) {
   return is_wide(a) ? QUERIES / 2 : QUERIES;
 }
 
+static const eti_attention_micro *micro_of(const eti_attention *a) {
+  return eti_attention_micro_best(is_wide(a) ? ETI_ATTENTION_F64 : ETI_ATTENTION_F32);
+}
+
+// Lanes of a tile of n rows.
+static size_t width_of(const eti_attention_micro *micro, size_t n) {
+  return n == 1 ? 1 : n <= micro->widths[0] ? micro->widths[0] : micro->widths[1];
+}
+
+// Keys that are converted together.
+static size_t keys_at_once(const eti_attention *a) {
+  return at_most(block_rows(a), at_least(a->n_keys, 1));
+}
+
 typedef struct parts {
   size_t panel, x, acc, aux;  // bytes
 } parts;
@@ -68,12 +82,14 @@ static size_t aligned_bytes(size_t bytes) {
 }
 
 static parts parts_of(const eti_attention *a) {
-  const size_t esize = is_wide(a) ? sizeof(double) : sizeof(float), rows = block_rows(a);
+  const size_t esize = is_wide(a) ? sizeof(double) : sizeof(float);
+  const size_t all = a->n_queries * a->members, keys = at_most(at_least(a->n_keys, 1), KEYS);
+  const size_t rows = all < block_rows(a) ? width_of(micro_of(a), all) : block_rows(a);
   const size_t dim = at_most(at_least(a->dim, 1), DIMS), value = at_most(a->value_dim, DIMS);
-  const size_t converted = rows * at_least(dim, value);
-  const size_t masks = a->has_mask ? 2 * rows * KEYS : 0;
+  const size_t converted = at_least(rows, keys_at_once(a)) * at_least(dim, value);
+  const size_t masks = a->has_mask ? 2 * rows * keys : 0;
   return (parts){.panel = aligned_bytes(dim * rows * esize),
-                 .x = KEYS * rows * esize,
+                 .x = aligned_bytes(keys * rows * esize),
                  .acc = aligned_bytes(rows * value * esize),
                  .aux = aligned_bytes(at_least(converted, masks) * esize)};
 }
@@ -177,7 +193,7 @@ static void score_keys(const block *b, size_t e0, size_t n_e) {
   const eti_attention_rows *const k = &b->a->k;
   const size_t height = eti_gemm_rows_height(b->kernel, b->n_keys);
   const ptrdiff_t esize = (ptrdiff_t)b->micro->esize;
-  const size_t piece = block_rows(b->a);
+  const size_t piece = keys_at_once(b->a);
   const bool direct = in_place(b, k);
   const size_t step = direct ? b->n_keys : at_most(piece / height * height, b->n_keys);
   for (size_t first = 0; first < b->n_keys; first += step) {
@@ -303,7 +319,7 @@ static void weigh_values(const block *b) {
                b->key0 == 0);
     return;
   }
-  const size_t piece = block_rows(b->a);
+  const size_t piece = keys_at_once(b->a);
   for (size_t first = 0; first < b->n_keys; first += piece) {
     const size_t n = at_most(b->n_keys - first, piece);
     convert_keys(b, v, b->read_v, b->v, first, n, b->dim0, b->n_dims);
@@ -389,7 +405,7 @@ static void set_types(block *b) {
   const eti_attention *const a = b->a;
   const bool wide = is_wide(a);
   const et_dtype t = wide ? ET_F64 : ET_F32;
-  b->micro = eti_attention_micro_best(wide ? ETI_ATTENTION_F64 : ETI_ATTENTION_F32);
+  b->micro = micro_of(a);
   b->kernel = eti_gemm_kernel_for(wide ? ETI_ACC_F64 : ETI_ACC_F32);
   b->read_q = eti_casts[a->q.dtype][t];
   b->read_k = eti_casts[a->k.dtype][t];
@@ -412,7 +428,7 @@ static void run_slots(void *opaque, size_t begin, size_t end) {
       b.head = u / r->n_blocks % a->heads;
       b.first = u % r->n_blocks * most;
       b.n = at_most(rows - b.first, most);
-      b.width = b.n == 1 ? 1 : b.n <= b.micro->widths[0] ? b.micro->widths[0] : b.micro->widths[1];
+      b.width = width_of(b.micro, b.n);
       b.q = head_of(&b, &a->q);
       b.k = head_of(&b, &a->k);
       b.v = head_of(&b, &a->v);
@@ -430,29 +446,23 @@ void eti_attention_prepare(const eti_attention *a, et_prepare_ctx *ctx) {
 
 // Fewer multiply-adds than this are not worth a second thread.
 #define SMALL_WORK (128.0 * 1024.0)
-// Largest need of one thread.
-#define STACK_BYTES (4u * (3u * DIMS + KEYS) * QUERIES)
 
-void eti_attention_run(const et_kernel_ctx *ctx, const eti_attention *a) {
+et_status eti_attention_run(const et_kernel_ctx *ctx, const eti_attention *a) {
   size_t n_outer = 1;
   for (size_t d = 0; d < a->outer.rank; d++) n_outer *= (size_t)a->outer.sizes[d];
   const size_t rows = a->n_queries * a->members;
   run r = {.a = a, .slot_bytes = work_bytes(a)};
   r.n_blocks = (rows + block_rows(a) - 1) / block_rows(a);
   r.n_units = n_outer * a->heads * r.n_blocks;
-  if (r.n_units == 0 || a->value_dim == 0) return;
+  if (r.n_units == 0 || a->value_dim == 0) return ET_OK;
   const double cost = (double)n_outer * (double)a->heads * (double)rows * (double)a->n_keys *
                       (double)(a->dim + a->value_dim);
   const size_t n_threads = ctx->pool == NULL || cost < SMALL_WORK ? 1 : ctx->pool->n_threads;
   r.n_slots = at_most(at_most(n_threads, r.n_units), ctx->scratch_bytes / r.slot_bytes);
-  if (r.n_slots > 0) {
-    r.work = ctx->scratch;
-    et_parallel_for(ctx->pool, run_slots, &r, r.n_slots, 1);
-  } else {
-    _Alignas(64) char work[STACK_BYTES];
-    ET_ASSERT(r.slot_bytes <= sizeof work);
-    r.work = work;
-    r.n_slots = 1;
-    run_slots(&r, 0, 1);
-  }
+  ET_CHECK(r.n_slots > 0, ctx->err, ET_OUT_OF_RESOURCES,
+           "attention: expected %zu bytes of scratch, got %zu; prepare requests them", r.slot_bytes,
+           ctx->scratch_bytes);
+  r.work = ctx->scratch;
+  et_parallel_for(ctx->pool, run_slots, &r, r.n_slots, 1);
+  return ET_OK;
 }

@@ -47,8 +47,8 @@ typedef struct eti_attention {
 
 // Requests the scratch of a run.
 void eti_attention_prepare(const eti_attention *a, et_prepare_ctx *ctx);
-// Runs in ctx->scratch, or on the stack and one thread when that is too small. q, k, v and out have
-// one float type.
-void eti_attention_run(const et_kernel_ctx *ctx, const eti_attention *a);
+// Runs in ctx->scratch; ET_OUT_OF_RESOURCES if it is smaller than prepare requests for one thread.
+// q, k, v and out have one float type.
+et_status eti_attention_run(const et_kernel_ctx *ctx, const eti_attention *a);
 
 #endif  // ET_FLASH_ATTENTION_H

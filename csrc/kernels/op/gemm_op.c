@@ -111,7 +111,7 @@ static void scale_row(const eti_gemm *g, const eti_gemm_op *p, void *tile, const
   }
 }
 
-enum { SCALE_CHUNK = 256 };
+enum { SCALE_CHUNK = 128 };
 
 static void store_scaled(const eti_gemm *g, void *tile, size_t step, size_t i, size_t m, size_t j,
                          size_t n) {
@@ -243,12 +243,7 @@ void eti_gemm_op_run(et_kernel_ctx *ctx, eti_gemm_op *p, eti_gemm_op_panels *pan
     describe_job(p, 0, &first);
     *epilogue_done = first.finish != NULL;
   }
-  if (ctx->scratch_bytes >= ETI_GEMM_MIN_WORK) {
-    eti_gemm_run(ctx->pool, &shape, p->n_jobs, describe_job, p, ctx->scratch, ctx->scratch_bytes);
-  } else {
-    _Alignas(64) char work[ETI_GEMM_MIN_WORK];
-    eti_gemm_run(ctx->pool, &shape, p->n_jobs, describe_job, p, work, sizeof work);
-  }
+  eti_gemm_run(ctx->pool, &shape, p->n_jobs, describe_job, p, ctx->scratch, ctx->scratch_bytes);
 }
 
 // Claims room for a constant operand, A or B of all jobs. *out stays NULL while measuring.
@@ -266,6 +261,23 @@ static et_status claim_panels(et_prepare_ctx *ctx, const eti_gemm_op *p, bool is
   return et_prepare_status(ctx);
 }
 
+// Work memory for a run with the panels of `ready`, of which only the height is read. Operands
+// without data are described with the address of p.
+static size_t work_bytes(const eti_gemm_op *p, const eti_gemm_op_panels *ready, bool a_known,
+                         bool b_known, size_t n_threads) {
+  if (p->n_jobs == 0) return 0;
+  eti_gemm_op job = *p;
+  const eti_gemm_op_panels panels = {.n_jobs = 1,
+                                     .a = a_known ? &job : NULL,
+                                     .a_height = ready->a_height,
+                                     .b = b_known ? &job : NULL};
+  job.a.data = job.b.data = job.c.data = job.bias.data = &job;
+  job.panels = a_known || b_known ? &panels : NULL;
+  eti_gemm g = shape_of(&job);
+  describe_job(&job, 0, &g);
+  return eti_gemm_work_bytes(&g, p->is_dynamic, n_threads);
+}
+
 et_status eti_gemm_op_prepare(et_prepare_ctx *ctx, eti_gemm_op *p, eti_gemm_op_panels **panels) {
   eti_gemm_op_panels ready = {.transposed = wants_transpose(p)};
   if (ready.transposed) transpose_op(p);
@@ -277,8 +289,7 @@ et_status eti_gemm_op_prepare(et_prepare_ctx *ctx, eti_gemm_op *p, eti_gemm_op_p
   } else if (b_known) {
     ET_TRY(claim_panels(ctx, p, false, shape.kernel->nr, &ready.n_jobs, &ready.b));
   }
-  const size_t work =
-      eti_gemm_work_bytes(shape.kernel, p->m, p->n, p->k, !a_known, !b_known, true, ctx->n_threads);
+  const size_t work = work_bytes(p, &ready, a_known, b_known, ctx->n_threads);
   if (work > ctx->scratch_bytes) ctx->scratch_bytes = work;
   if (!a_known && !b_known) return ET_OK;
   eti_gemm_op_panels *const kept =

@@ -71,6 +71,7 @@ static et_status read_matrices(const et_kernel_ctx *ctx, et_tensor *a, et_tensor
 }
 
 static void set_output(eti_gemm_op *p, const et_tensor *out) {
+  p->is_dynamic = (out->flags & ET_TENSOR_DYNAMIC) != 0;
   p->c = view_of(out, out->rank - 2u, out->rank - 1u);
   if (out->rank == 3) p->c_outer[0] = out->strides[0];
 }
@@ -163,6 +164,7 @@ static void read_rows(const eti_gemm_view *x, const eti_shape *in, const ptrdiff
                       bool rows_adjacent, const et_tensor *out, eti_gemm_op *p) {
   const size_t rank = in->rank, lead = rank - 1;
   p->n_jobs = p->m = 1;
+  p->is_dynamic = (out->flags & ET_TENSOR_DYNAMIC) != 0;
   p->a = *x;
   p->a.k_step = in_strides[lead];
   p->c = (eti_gemm_view){.data = out->data, .dtype = out->dtype, .k_step = out->strides[lead]};

@@ -97,9 +97,9 @@ static et_status check_types(const et_kernel_ctx *ctx, const mixed *p) {
   return ET_OK;
 }
 
-// (input[m, k], weight, scales, zero_points?, …, out[m, n])
-static et_status run_mixed_mm(const et_kernel_ctx *ctx, et_value *const *args, size_t i_out,
-                              bool transposed) {
+// Reads (input[m, k], weight, scales, zero_points?, …, out[m, n]) and gives out its size.
+static et_status read_mixed_mm(const et_kernel_ctx *ctx, et_value *const *args, size_t i_out,
+                               bool transposed, mixed *out_p) {
   et_tensor *in, *weight, *scales, *zeros, *out;
   ET_TRY(eti_arg_tensor(ctx, args, 0, &in));
   ET_TRY(eti_arg_tensor(ctx, args, 1, &weight));
@@ -128,18 +128,53 @@ static et_status run_mixed_mm(const et_kernel_ctx *ctx, et_value *const *args, s
   p.n_numbers = transposed ? groups : 0;
   p.group = transposed && p.k > 0 ? p.k / groups : 1;
   const eti_shape shape = {.rank = 2, .sizes = {in->sizes[0], (int32_t)p.n}};
-  ET_TRY(eti_resize(ctx, out, &shape));
-  if (out->numel == 0) return ET_OK;
   p.kernel = eti_gemm_kernel_for(in->dtype == ET_F64 ? ETI_ACC_F64 : ETI_ACC_F32);
-  const eti_gemm whole = {.kernel = p.kernel, .m = p.m, .n = p.n, .k = p.k, .ctx = &p};
-  _Alignas(64) char work[ETI_GEMM_MIN_WORK];
-  eti_gemm_run(ctx->pool, &whole, 1, describe_job, &p, work, sizeof work);
+  *out_p = p;
+  return eti_resize(ctx, out, &shape);
+}
+
+static eti_gemm shape_of(const mixed *p) {
+  return (eti_gemm){.kernel = p->kernel, .m = p->m, .n = p->n, .k = p->k, .ctx = p};
+}
+
+static et_status run_mixed_mm(const et_kernel_ctx *ctx, et_value *const *args, size_t i_out,
+                              bool transposed) {
+  mixed p;
+  ET_TRY(read_mixed_mm(ctx, args, i_out, transposed, &p));
+  if (p.out->numel == 0) return ET_OK;
+  const eti_gemm shape = shape_of(&p);
+  eti_gemm_run(ctx->pool, &shape, 1, describe_job, &p, ctx->scratch, ctx->scratch_bytes);
+  return ET_OK;
+}
+
+// Requests the work memory. Tensors without data are described with the address of the product.
+static et_status prepare_mixed_mm(et_prepare_ctx *ctx, et_value *const *args, size_t i_out,
+                                  bool transposed) {
+  const et_kernel_ctx k = eti_prepare_args(ctx);
+  mixed p;
+  ET_TRY(read_mixed_mm(&k, args, i_out, transposed, &p));
+  if (p.out->numel == 0) return ET_OK;
+  et_tensor in = *p.in, out = *p.out;
+  in.data = out.data = &p;
+  p.in = &in;
+  p.out = &out;
+  eti_gemm job = shape_of(&p);
+  describe_job(&p, 0, &job);
+  const bool is_dynamic = (out.flags & ET_TENSOR_DYNAMIC) != 0;
+  const size_t bytes = eti_gemm_work_bytes(&job, is_dynamic, ctx->n_threads);
+  if (bytes > ctx->scratch_bytes) ctx->scratch_bytes = bytes;
   return ET_OK;
 }
 
 et_status op_mixed_mm_out(et_kernel_ctx *ctx, et_value *const *args) {
   return run_mixed_mm(ctx, args, 4, false);
 }
+et_status prepare_mixed_mm_out(et_prepare_ctx *ctx, et_value *const *args) {
+  return prepare_mixed_mm(ctx, args, 4, false);
+}
 et_status op_mixed_linear_out(et_kernel_ctx *ctx, et_value *const *args) {
   return run_mixed_mm(ctx, args, 5, true);
+}
+et_status prepare_mixed_linear_out(et_prepare_ctx *ctx, et_value *const *args) {
+  return prepare_mixed_mm(ctx, args, 5, true);
 }

@@ -68,18 +68,31 @@ static size_t round_up(size_t n, size_t to) {
 static size_t at_most(size_t n, size_t limit) {
   return n < limit ? n : limit;
 }
-
-static size_t work_of(const eti_gemm_kernel *kernel, const blocks *b, bool packs_a, bool packs_b,
-                      bool buffers_c) {
-  const size_t es = kernel->esize;
-  return (packs_a ? round_up(b->mb * b->kb * es, WORK_ALIGN) : 0) +
-         (packs_b ? round_up(b->nb * b->kb * es, WORK_ALIGN) : 0) +
-         (buffers_c ? round_up(b->mb * b->nb * es, WORK_ALIGN) : 0);
+static size_t at_least(size_t n, size_t limit) {
+  return n > limit ? n : limit;
 }
 
-static blocks best_blocks(const eti_gemm_kernel *kernel, size_t m, size_t n, size_t k, size_t mr,
-                          bool packs_a, bool packs_b, bool buffers_c) {
-  const size_t nr = kernel->nr, all_m = round_up(m, mr), all_n = round_up(n, nr);
+// Parts of work memory that a run needs.
+typedef struct uses {
+  bool packs_a, packs_b, buffers_c;
+} uses;
+
+static uses uses_of(const eti_gemm *g) {
+  const bool packs_a = g->a.data == NULL && g->a.point == NULL;
+  return (uses){.packs_a = packs_a, .packs_b = g->b.data == NULL, .buffers_c = g->c == NULL};
+}
+
+static size_t work_of(const eti_gemm_kernel *kernel, const blocks *b, const uses *u) {
+  const size_t es = kernel->esize;
+  return (u->packs_a ? round_up(b->mb * b->kb * es, WORK_ALIGN) : 0) +
+         (u->packs_b ? round_up(b->nb * b->kb * es, WORK_ALIGN) : 0) +
+         (u->buffers_c ? round_up(b->mb * b->nb * es, WORK_ALIGN) : 0);
+}
+
+static blocks best_blocks(const eti_gemm *g, size_t m, size_t n, const uses *u) {
+  const bool packs_a = u->packs_a, packs_b = u->packs_b, buffers_c = u->buffers_c;
+  const size_t mr = g->a.height, nr = g->kernel->nr, k = g->k;
+  const size_t all_m = round_up(m, mr), all_n = round_up(n, nr);
   const size_t parts = (k + K_BLOCK - 1) / K_BLOCK;
   blocks b = {.kb = parts == 0 ? 0 : round_up((k + parts - 1) / parts, ETI_GEMM_CHUNK)};
   // A single pass over k needs no reloads; a few rows of A always fit.
@@ -96,15 +109,15 @@ static blocks best_blocks(const eti_gemm_kernel *kernel, size_t m, size_t n, siz
   return b;
 }
 
-// Shrinks the blocks until they fit; ETI_GEMM_MIN_WORK always does. k blocks stay whole chunks.
-static blocks fit_blocks(const eti_gemm *g, size_t m, size_t n, bool packs_a, bool packs_b,
-                         bool buffers_c, size_t bytes) {
+// Shrinks the blocks until they fit; the bytes of least_bytes always do. k blocks stay whole
+// chunks.
+static blocks fit_blocks(const eti_gemm *g, size_t m, size_t n, const uses *u, size_t bytes) {
   const eti_gemm_kernel *kernel = g->kernel;
   const size_t mr = g->a.height, nr = kernel->nr;
-  const bool cuts_n = packs_b || buffers_c, cuts_m = packs_a || buffers_c;
-  blocks b = best_blocks(kernel, m, n, g->k, mr, packs_a, packs_b, buffers_c);
-  while (work_of(kernel, &b, packs_a, packs_b, buffers_c) > bytes) {
-    if (cuts_n && b.nb > nr && b.nb * (buffers_c ? 1 : 2) >= b.mb) {
+  const bool cuts_n = u->packs_b || u->buffers_c, cuts_m = u->packs_a || u->buffers_c;
+  blocks b = best_blocks(g, m, n, u);
+  while (work_of(kernel, &b, u) > bytes) {
+    if (cuts_n && b.nb > nr && b.nb * (u->buffers_c ? 1 : 2) >= b.mb) {
       b.nb = round_up(b.nb / 2, nr);
     } else if (b.kb > ETI_GEMM_CHUNK && (b.mb <= 4 * mr || !cuts_m)) {
       b.kb = round_up(b.kb / 2, ETI_GEMM_CHUNK);
@@ -121,6 +134,8 @@ static blocks fit_blocks(const eti_gemm *g, size_t m, size_t n, bool packs_a, bo
 }
 
 // ---- one thread's part
+
+typedef eti_gemm_part part;
 
 // An operand whose current block is in panels: in place, or packed in work memory.
 typedef struct panels {
@@ -233,10 +248,6 @@ static void run_block(const eti_gemm *g, const block *k, bool a_outside) {
   }
 }
 
-typedef struct part {
-  size_t m0, m1, n0, n1;  // of C; m0 and n0 are on panel borders
-} part;
-
 // A block with A as rows: all of k at once, so a tile is finished after one visit.
 typedef struct rows_block {
   const void *const *rows;  // of all panels, `each` per panel
@@ -286,19 +297,28 @@ static void run_rows_block(const eti_gemm *g, const rows_block *r) {
 
 enum { ROWS_PANELS = 32, ROWS_COLUMNS = 512 };  // in a block of its own, at most
 
+// Pointers to the rows of one panel.
+static size_t pointers_of(const eti_gemm *g) {
+  return (g->k + g->a.segment - 1) / g->a.segment * g->a.height;
+}
+
+static size_t rows_bytes(const eti_gemm *g, size_t n_panels, size_t n_columns) {
+  return n_panels * (pointers_of(g) * sizeof(void *) + g->a.height * n_columns * g->kernel->esize) +
+         WORK_ALIGN;
+}
+
 static void run_rows(const eti_gemm *g, const part *p, char *work, size_t bytes) {
   const size_t es = g->kernel->esize, h = g->a.height, nr = g->kernel->nr, m = p->m1 - p->m0;
   const bool buffers_c = g->c == NULL;
-  const size_t each = (g->k + g->a.segment - 1) / g->a.segment * h;
-  const size_t pointer_bytes = each * sizeof(void *);
+  const size_t each = pointers_of(g);
   size_t nb = buffers_c ? round_up(at_most(p->n1 - p->n0, ROWS_COLUMNS), nr) : 0;
   size_t panels_at_once = at_most((m + h - 1) / h, ROWS_PANELS);
-  while (panels_at_once * (pointer_bytes + h * nb * es) + WORK_ALIGN > bytes) {
+  while (rows_bytes(g, panels_at_once, nb) > bytes) {
     if (panels_at_once == 1) nb = round_up(nb / 2, nr);
     panels_at_once = (panels_at_once + 1) / 2;
   }
   const void **const rows = (const void **)(void *)work;
-  char *const c_room = work + round_up(panels_at_once * pointer_bytes, WORK_ALIGN);
+  char *const c_room = work + round_up(panels_at_once * each * sizeof(void *), WORK_ALIGN);
   rows_block r = {
       .rows = rows, .each = each, .k = {.c_step = buffers_c ? nb : g->c_step, .range = g->range}};
   for (r.k.i = p->m0; r.k.i < p->m1; r.k.i += r.k.m) {
@@ -316,6 +336,15 @@ static void run_rows(const eti_gemm *g, const part *p, char *work, size_t bytes)
       if (buffers_c) g->store(g, c_room, nb, r.k.i, r.k.m, r.k.j, r.k.n);
     }
   }
+}
+
+// Work memory for a panel of each operand that is packed, one chunk deep, or pointers to the rows
+// of A; and for a tile of C unless it is in place.
+static size_t least_bytes(const eti_gemm *g, const uses *u) {
+  const size_t h = g->a.height, nr = g->kernel->nr;
+  if (g->a.point != NULL) return rows_bytes(g, 1, u->buffers_c ? nr : 0);
+  const blocks one = {.mb = h, .nb = nr, .kb = at_most(g->k, ETI_GEMM_CHUNK)};
+  return work_of(g->kernel, &one, u);
 }
 
 // Runs with both operands packed: a block of B is packed once, for all rows, before k advances. C
@@ -345,13 +374,18 @@ static void run_packed_blocks(const eti_gemm *g, const part *p, const blocks *s,
 
 static void run_part(const eti_gemm *g, const part *p, char *work, size_t bytes) {
   const size_t m = p->m1 - p->m0, n = p->n1 - p->n0, es = g->kernel->esize;
+  const uses u = uses_of(g);
   if (m == 0 || n == 0) return;
+  if (bytes < least_bytes(g, &u)) {
+    eti_gemm_run_narrow(g, p);
+    return;
+  }
   if (g->a.point != NULL) {
     run_rows(g, p, work, bytes);
     return;
   }
-  const bool packs_a = g->a.data == NULL, packs_b = g->b.data == NULL, buffers_c = g->c == NULL;
-  blocks s = fit_blocks(g, m, n, packs_a, packs_b, buffers_c, bytes);
+  const bool packs_a = u.packs_a, packs_b = u.packs_b, buffers_c = u.buffers_c;
+  blocks s = fit_blocks(g, m, n, &u, bytes);
   if (g->finish != NULL) {
     // Fewer rows at a time would pack B again for each of their blocks.
     if (!packs_b) s.mb = at_most(s.mb, round_up(M_BLOCK, g->a.height));
@@ -437,10 +471,16 @@ static void run_slots(void *ctx, size_t begin, size_t end) {
 
 void eti_gemm_run(const et_pool *pool, const eti_gemm *shape, size_t n_jobs, eti_gemm_job_fn job,
                   const void *ctx, void *work, size_t bytes) {
-  ET_ASSERT(bytes >= ETI_GEMM_MIN_WORK && (uintptr_t)work % WORK_ALIGN == 0);
-  ET_ASSERT(shape->kernel != NULL && job != NULL);
+  ET_ASSERT(shape->kernel != NULL && job != NULL && (uintptr_t)work % WORK_ALIGN == 0);
   if (n_jobs == 0 || shape->m == 0 || shape->n == 0) return;
-  size_t n_slots = at_most(pool == NULL ? 1 : pool->n_threads, bytes / ETI_GEMM_MIN_WORK);
+  eti_gemm first = *shape;
+  first.ctx = ctx;
+  first.job = 0;
+  job(ctx, 0, &first);
+  const uses u = uses_of(&first);
+  const size_t n_threads = pool == NULL ? 1 : pool->n_threads;
+  const size_t least = round_up(least_bytes(&first, &u), WORK_ALIGN);
+  size_t n_slots = least == 0 || bytes < least ? n_threads : at_most(n_threads, bytes / least);
   const double cost = (double)shape->m * (double)shape->n * (double)(shape->k + 1) * (double)n_jobs;
   if (cost < 2.0 * SMALL_PRODUCT) n_slots = 1;
   const size_t m_panels = (shape->m + shape->kernel->mr - 1) / shape->kernel->mr;
@@ -463,9 +503,20 @@ void eti_gemm_run(const et_pool *pool, const eti_gemm *shape, size_t n_jobs, eti
   }
 }
 
-size_t eti_gemm_work_bytes(const eti_gemm_kernel *kernel, size_t m, size_t n, size_t k,
-                           bool packs_a, bool packs_b, bool buffers_c, size_t n_threads) {
-  const blocks b = best_blocks(kernel, m, n, k, kernel->mr, packs_a, packs_b, buffers_c);
-  const size_t slot = work_of(kernel, &b, packs_a, packs_b, buffers_c);
-  return (slot < ETI_GEMM_MIN_WORK ? ETI_GEMM_MIN_WORK : slot) * (n_threads == 0 ? 1 : n_threads);
+size_t eti_gemm_work_bytes(const eti_gemm *g, bool is_bound, size_t n_threads) {
+  if (g->m == 0 || g->n == 0) return 0;
+  const uses u = uses_of(g), all = {true, true, true};
+  size_t slot;
+  if (g->a.point != NULL) {
+    const size_t n_panels = (g->m + g->a.height - 1) / g->a.height;
+    const size_t n_columns = u.buffers_c ? round_up(at_most(g->n, ROWS_COLUMNS), g->kernel->nr) : 0;
+    slot = rows_bytes(g, at_most(n_panels, ROWS_PANELS), n_columns);
+  } else {
+    // Blocks that leave room for a buffered C run as fast.
+    const uses most = {u.packs_a, u.packs_b, true};
+    const blocks b = best_blocks(g, g->m, g->n, &u), small = best_blocks(g, g->m, g->n, &most);
+    slot = at_most(work_of(g->kernel, &b, &u), work_of(g->kernel, &small, &most));
+  }
+  if (is_bound) slot = at_least(slot, least_bytes(g, &all));
+  return round_up(slot, WORK_ALIGN) * at_least(n_threads, 1);
 }

@@ -213,20 +213,15 @@ void eti_gemm_prefer_rows(eti_gemm *g);
 // Panel height for a packed A of m rows: equal panels if possible, at most mr.
 size_t eti_gemm_a_height(const eti_gemm_kernel *kernel, size_t m);
 size_t eti_gemm_rows_height(const eti_gemm_kernel *kernel, size_t m);  // for A read as rows
+size_t eti_gemm_a_most(const eti_gemm_kernel *kernel, size_t m);       // the tallest, no padding
 // Elements of a fully packed operand (`height` rows or columns per panel); 0 when that overflows.
 size_t eti_gemm_packed_elements(size_t rows, size_t height, size_t k);
 
-// Work memory for a panel of each operand, one chunk deep, and a tile of C, for the largest tile of
-// the build.
-#if ETI_HAVE_X86
-#define ETI_GEMM_MIN_WORK 65536u
-#else
-#define ETI_GEMM_MIN_WORK 32768u
-#endif
-
-// Runs n_jobs products. job(ctx, i, g) describes job i (ctx and job are set already). Work memory
-// is `bytes` bytes at a 64-aligned `work`; ETI_GEMM_MIN_WORK is enough, and eti_gemm_work_bytes
-// gives the amount that is fast. The jobs must agree in m, n, k and kernel with `shape`.
+// Runs n_jobs products. job(ctx, i, g) describes job i (ctx and job are set already). The jobs must
+// agree in m, n, k and kernel with `shape`, and in which operands are in panels or rows and whether
+// C is in place. Work memory is `bytes` bytes at a 64-aligned `work`, as eti_gemm_work_bytes gives
+// them. Threads without room for a panel of each operand that is packed, one chunk deep, and a tile
+// of C run tiles of a few elements on the stack, for the same results in more time.
 typedef void (*eti_gemm_job_fn)(const void *ctx, size_t i, eti_gemm *g);
 // Packs an operand of n_jobs products: rows [0, rows) of each job, panel after panel, one job after
 // another. job prepares g for pack, as for a run.
@@ -235,8 +230,17 @@ void eti_gemm_pack_all(const et_pool *pool, const eti_gemm *shape, size_t n_jobs
                        size_t rows, size_t height);
 void eti_gemm_run(const et_pool *pool, const eti_gemm *shape, size_t n_jobs, eti_gemm_job_fn job,
                   const void *ctx, void *work, size_t bytes);
-// Work memory for products up to m × n × k; flags say which operands the run packs.
-size_t eti_gemm_work_bytes(const eti_gemm_kernel *kernel, size_t m, size_t n, size_t k,
-                           bool packs_a, bool packs_b, bool buffers_c, size_t n_threads);
+// Work memory for jobs like g and, if `is_bound`, for smaller ones, which may pack other operands.
+// Data are never read: any address stands for an operand or a C that the run has in place.
+size_t eti_gemm_work_bytes(const eti_gemm *g, bool is_bound, size_t n_threads);
+
+// ---- parts, for the files of this folder
+
+typedef struct eti_gemm_part {
+  size_t m0, m1, n0, n1;  // of C; m0 and n0 are on panel borders
+} eti_gemm_part;
+
+// Runs a part without work memory.
+void eti_gemm_run_narrow(const eti_gemm *g, const eti_gemm_part *p);
 
 #endif  // ET_GEMM_H

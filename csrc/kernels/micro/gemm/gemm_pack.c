@@ -107,10 +107,11 @@ void eti_gemm_store_view(const eti_gemm *g, void *tile, size_t step, size_t i, s
 void eti_gemm_use_a_view(eti_gemm *g, eti_gemm_view view) {
   g->a_view = view;
   const bool in_place = view.dtype == g->kernel->dtype && (view.row_step == 1 || g->m == 1);
+  const size_t height = eti_gemm_a_most(g->kernel, g->m);
   g->a = (eti_gemm_operand){
       .data = in_place ? view.data : NULL,
-      .height = g->kernel->mr,
-      .panel_step = g->kernel->mr,
+      .height = height,
+      .panel_step = height,
       .k_step = (size_t)view.k_step,
       .pack = eti_gemm_pack_a_view,
   };
@@ -156,6 +157,10 @@ void eti_gemm_prefer_rows(eti_gemm *g) {
 }
 
 // ---- packing ahead
+
+size_t eti_gemm_a_most(const eti_gemm_kernel *kernel, size_t m) {
+  return m == 0 ? 1 : m < kernel->mr ? m : kernel->mr;
+}
 
 static size_t even_height(size_t mr, size_t m) {
   const size_t panels = (m + mr - 1) / mr;

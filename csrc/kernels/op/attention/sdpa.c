@@ -9,6 +9,8 @@
 #include <math.h>
 #include <string.h>
 
+enum { I_DROPOUT = 4, I_CAUSAL = 5, I_SHARED = 7, I_UNSEEN = 8, ARGS = 11 };
+
 typedef struct arguments {
   et_tensor *q, *k, *v, *mask, *out;
   bool shares_heads;
@@ -196,14 +198,29 @@ static et_status read_attention(const et_kernel_ctx *ctx, et_value *const *args,
 et_status op_scaled_dot_product_attention_out(et_kernel_ctx *ctx, et_value *const *args) {
   eti_attention a = {.n_keys = 0};
   ET_TRY(read_attention(ctx, args, &a));
-  eti_attention_run(ctx, &a);
-  return ET_OK;
+  return eti_attention_run(ctx, &a);
+}
+
+// Replaces numbers that only a run knows: none of them changes the scratch, but shared heads, which
+// different numbers of heads tell.
+static void fill_unknown(et_value *const *args, et_value filled[ARGS], et_value *to[ARGS]) {
+  for (size_t i = 0; i < ARGS; i++) {
+    to[i] = args[i];
+    const bool is_flag = i == I_CAUSAL || i == I_SHARED || i == I_UNSEEN;
+    if (args[i]->tag != ET_NONE || (!is_flag && i != I_DROPOUT)) continue;
+    filled[i] = (et_value){.tag = is_flag ? ET_BOOL : ET_DOUBLE};
+    to[i] = &filled[i];
+  }
+  if (to[I_SHARED] == &filled[I_SHARED] && args[0]->tag == ET_TENSOR && args[1]->tag == ET_TENSOR)
+    filled[I_SHARED].as.b = size_of(args[0]->as.tensor, 2) != size_of(args[1]->as.tensor, 2);
 }
 
 et_status prepare_scaled_dot_product_attention_out(et_prepare_ctx *ctx, et_value *const *args) {
   const et_kernel_ctx k = eti_prepare_args(ctx);
   eti_attention a = {.n_keys = 0};
-  ET_TRY(read_attention(&k, args, &a));
+  et_value filled[ARGS], *known[ARGS];
+  fill_unknown(args, filled, known);
+  ET_TRY(read_attention(&k, ctx->is_minimal ? known : args, &a));
   eti_attention_prepare(&a, ctx);
   return ET_OK;
 }

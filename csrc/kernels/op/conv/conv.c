@@ -233,8 +233,8 @@ static void use_patches(const eti_conv *c, eti_gemm *g, bool as_a) {
     }
     return;
   }
-  *(as_a ? &g->a : &g->b) = (eti_gemm_operand){.height = as_a ? g->kernel->mr : g->kernel->nr,
-                                               .pack = eti_conv_pack_patches};
+  const size_t height = as_a ? eti_gemm_a_most(g->kernel, g->m) : g->kernel->nr;
+  *(as_a ? &g->a : &g->b) = (eti_gemm_operand){.height = height, .pack = eti_conv_pack_patches};
   if (as_a && c->x.c_step == 1 && c->ready.panels != NULL && c->ready.zeros != NULL && c->k > 0 &&
       c->n_taps <= ETI_GEMM_MAX_SEGMENTS && c->c_in >= ETI_CONV_LONG_SEGMENT &&
       c->x_esize == g->kernel->esize) {
@@ -357,12 +357,7 @@ static void run_product(const et_kernel_ctx *ctx, eti_conv *c) {
                       c->ready.panels, c->c_out, c->ready.height);
     if (c->ready.zeros != NULL) memset(c->ready.zeros, 0, c->c_in * shape.kernel->esize);
   }
-  if (ctx->scratch_bytes >= ETI_GEMM_MIN_WORK) {
-    eti_gemm_run(ctx->pool, &shape, n_jobs, describe_job, c, ctx->scratch, ctx->scratch_bytes);
-  } else {
-    _Alignas(64) char work[ETI_GEMM_MIN_WORK];
-    eti_gemm_run(ctx->pool, &shape, n_jobs, describe_job, c, work, sizeof work);
-  }
+  eti_gemm_run(ctx->pool, &shape, n_jobs, describe_job, c, ctx->scratch, ctx->scratch_bytes);
 }
 
 // Runs the phases of a convolution, with packed weights or without.
@@ -420,7 +415,7 @@ static void run_conv(const et_kernel_ctx *ctx, eti_conv *c, const eti_epilogue_c
     c->ready.way = best_way(&first);
   }
   if (c->ready.stage != ETI_CONV_IN_PLACE && c->ready.stage == eti_conv_stage_of(c) &&
-      c->n_images > 0 && ctx->scratch_bytes >= eti_conv_staged_bytes(c) + ETI_GEMM_MIN_WORK) {
+      c->n_images > 0 && ctx->scratch_bytes >= eti_conv_staged_bytes(c)) {
     run_staged(ctx, c, n_phases);
   } else {
     run_phases(ctx, *c, n_phases);
@@ -439,8 +434,40 @@ et_status op_convolution_out(et_kernel_ctx *ctx, et_value *const *args) {
   return ET_OK;
 }
 
+// Work memory for the product of a phase. Tensors without data are described with the address of
+// the phase.
+static size_t phase_bytes(eti_conv *phase, bool is_dynamic, size_t n_threads) {
+  if (phase->n_images == 0 || phase->groups == 0) return 0;
+  char *const any = (char *)phase;
+  phase->out.data = any;
+  if (phase->ready.stage != ETI_CONV_IN_PLACE) {
+    eti_conv_use_stage(phase->ready.stage, any, phase);
+  } else {
+    phase->x.data = any;
+  }
+  if (phase->bias != NULL) phase->bias = any;
+  eti_gemm g = shape_of(phase);
+  describe_job(phase, 0, &g);
+  return eti_gemm_work_bytes(&g, is_dynamic, n_threads);
+}
+
+// Work memory for the products of all phases in the way of `ready`, with room for a staged image.
+static __attribute__((noinline)) size_t work_bytes(const eti_conv *c, const eti_conv_state *ready,
+                                                   bool is_dynamic, size_t n_threads) {
+  size_t most = 0;
+  for (size_t i = 0; i < eti_conv_n_phases(c); i++) {
+    eti_conv phase = eti_conv_phase(c, i);
+    phase.ready = *ready;
+    if (c->w != NULL) phase.ready.panels = phase.ready.zeros = &phase;
+    const size_t bytes = phase_bytes(&phase, is_dynamic, n_threads);
+    if (bytes > most) most = bytes;
+  }
+  return most + (ready->stage != ETI_CONV_IN_PLACE ? eti_conv_staged_bytes(c) : 0);
+}
+
 // Claims scratch, and room for the panels of known weights.
-static et_status claim_panels(et_prepare_ctx *ctx, const eti_conv *c, eti_conv_state *ready) {
+static et_status claim_panels(et_prepare_ctx *ctx, const eti_conv *c, bool is_dynamic,
+                              eti_conv_state *ready) {
   eti_conv first = eti_conv_phase(c, 0);
   const bool known = c->w != NULL;
   const eti_conv_stage stage = eti_conv_stage_of(&first);
@@ -450,12 +477,10 @@ static et_status claim_panels(et_prepare_ctx *ctx, const eti_conv *c, eti_conv_s
   ready->way = first.ready.way;
   const eti_gemm g = shape_of(&first);
   const bool by_channel = ready->way == ETI_CONV_BY_CHANNEL;
-  const size_t work = eti_gemm_work_bytes(g.kernel, g.m, g.n, g.k, by_channel || !known,
-                                          !by_channel || !known, true, ctx->n_threads) +
-                      (ready->stage != ETI_CONV_IN_PLACE ? eti_conv_staged_bytes(c) : 0);
+  if (known) ready->height = by_channel ? g.kernel->nr : eti_gemm_a_height(g.kernel, c->c_out);
+  const size_t work = work_bytes(c, ready, is_dynamic, ctx->n_threads);
   if (work > ctx->scratch_bytes) ctx->scratch_bytes = work;
   if (!known) return ET_OK;
-  ready->height = by_channel ? g.kernel->nr : eti_gemm_a_height(g.kernel, c->c_out);
   const size_t bytes = panel_bytes(c, ready->height);  // the phases divide the taps
   if (bytes == 0) return ET_OK;
   ready->panels = et_prepare_alloc(ctx, bytes, 64);
@@ -474,7 +499,8 @@ static et_status prepare_conv(et_prepare_ctx *ctx, et_value *const *args, eti_co
   if (!ctx->is_minimal && eti_conv_n_phases(&c) > 0) {
     bool taken = false;
     ET_TRY(eti_conv_depthwise_prepare(ctx, &c, &ready, &taken));
-    if (!taken) ET_TRY(claim_panels(ctx, &c, &ready));
+    const bool is_dynamic = (args[9]->as.tensor->flags & ET_TENSOR_DYNAMIC) != 0;
+    if (!taken) ET_TRY(claim_panels(ctx, &c, is_dynamic, &ready));
   }
   eti_conv_state *const state = et_prepare_alloc(ctx, sizeof *state, _Alignof(eti_conv_state));
   if (state == NULL) return et_prepare_status(ctx);

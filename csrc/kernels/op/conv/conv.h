@@ -92,10 +92,12 @@ void eti_conv_nonfinite_run(const et_kernel_ctx *ctx, eti_conv *c);
 
 // True if one step leads from each pixel to the next, row after row.
 bool eti_conv_pixel_step(const eti_image *im, ptrdiff_t *step);
-// The fastest memory to read images from; the bytes of scratch for one image there; and the copy of
-// c's first image to the beginning of the scratch, from which c then reads it.
+// The fastest memory to read images from; the bytes of scratch for one image there; the layout of
+// such an image; and the copy of c's first image to the beginning of the scratch, from which c then
+// reads it.
 eti_conv_stage eti_conv_stage_of(const eti_conv *c);
 size_t eti_conv_staged_bytes(const eti_conv *c);
+void eti_conv_use_stage(eti_conv_stage stage, const char *image, eti_conv *c);
 void eti_conv_stage_image(const et_kernel_ctx *ctx, eti_conv_stage stage, eti_conv *c);
 
 // Runs a depthwise convolution (one input channel per group) of one phase, f32 and half types, with

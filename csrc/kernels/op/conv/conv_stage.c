@@ -22,7 +22,9 @@ bool eti_conv_pixel_step(const eti_image *im, ptrdiff_t *step) {
 
 enum {
   TRANSPOSE_COST = 500,            // multiply-adds in the time of transposing an element and back
-  TRANSPOSE_HALVES = 8 * 1024,     // halves that are transposed before they are widened
+  TRANSPOSE_HALVES = 8 * 1024,     // most channels of halves that are transposed
+  TILE_HALVES = 768,               // halves that are transposed before they are widened
+  TILE = 48,                       // and their channels
   GRAIN = 16 * 1024,               // elements
   MAX_WIDENED = 16 * 1024 * 1024,  // elements: the scratch of the other operators is far smaller
 };
@@ -92,13 +94,23 @@ static void transpose_halves(void *ctx, size_t begin, size_t end) {
   const staging *const s = ctx;
   const ptrdiff_t es = (ptrdiff_t)s->c->x_esize;
   const eti_cast_fn widen = eti_casts[s->c->x_dtype][ET_F32];
-  const size_t at_once = TRANSPOSE_HALVES / s->channels;
-  _Alignas(64) uint16_t transposed[TRANSPOSE_HALVES];
+  const size_t most = s->channels < TILE ? s->channels : TILE, at_once = TILE_HALVES / most;
+  _Alignas(64) uint16_t tile[TILE_HALVES];
   for (size_t i = begin, n; i < end; i += n) {
     n = end - i < at_once ? end - i : at_once;
-    eti_transpose(transposed, (ptrdiff_t)s->channels * es, s->from + (ptrdiff_t)i * es,
-                  s->c->x.c_step * es, s->channels, n, (size_t)es);
-    widen((float *)(void *)s->to + i * s->channels, sizeof(float), transposed, es, n * s->channels);
+    float *const to = (float *)(void *)s->to + i * s->channels;
+    for (size_t c = 0; c < s->channels; c += most) {
+      const size_t w = s->channels - c < most ? s->channels - c : most;
+      eti_transpose(tile, (ptrdiff_t)w * es,
+                    s->from + ((ptrdiff_t)i + (ptrdiff_t)c * s->c->x.c_step) * es,
+                    s->c->x.c_step * es, w, n, (size_t)es);
+      if (w == s->channels) {
+        widen(to, sizeof(float), tile, es, n * w);
+        continue;
+      }
+      for (size_t k = 0; k < n; k++)
+        widen(to + k * s->channels + c, sizeof(float), tile + k * w, es, w);
+    }
   }
 }
 
@@ -123,6 +135,17 @@ static void widen_lines(void *ctx, size_t begin, size_t end) {
   }
 }
 
+void eti_conv_use_stage(eti_conv_stage stage, const char *image, eti_conv *c) {
+  const size_t n_pixels = input_pixels(c), channels = c->groups * c->c_in;
+  const bool by_pixel = stage == ETI_CONV_TO_PIXELS || c->x.c_step == 1;
+  c->x_dtype = staged_type(c);
+  c->x_esize = et_dtype_bytes(c->x_dtype);
+  c->x.data = image;
+  ptrdiff_t step = by_pixel ? (ptrdiff_t)channels : 1;
+  c->x.c_step = by_pixel ? 1 : (ptrdiff_t)n_pixels;
+  for (size_t d = 3; d-- > 0; step *= (ptrdiff_t)c->x.sizes[d]) c->x.steps[d] = step;
+}
+
 void eti_conv_stage_image(const et_kernel_ctx *ctx, eti_conv_stage stage, eti_conv *c) {
   const size_t n_pixels = input_pixels(c), channels = c->groups * c->c_in;
   const bool by_pixel = stage == ETI_CONV_TO_PIXELS || c->x.c_step == 1;
@@ -133,10 +156,5 @@ void eti_conv_stage_image(const et_kernel_ctx *ctx, eti_conv_stage stage, eti_co
                   : is_half(c)              ? transpose_halves
                                             : transpose_pixels,
                   &s, n_lines, GRAIN / (line + 1) + 1);
-  c->x_dtype = staged_type(c);
-  c->x_esize = et_dtype_bytes(c->x_dtype);
-  c->x.data = ctx->scratch;
-  ptrdiff_t step = by_pixel ? (ptrdiff_t)channels : 1;
-  c->x.c_step = by_pixel ? 1 : (ptrdiff_t)n_pixels;
-  for (size_t d = 3; d-- > 0; step *= (ptrdiff_t)c->x.sizes[d]) c->x.steps[d] = step;
+  eti_conv_use_stage(stage, ctx->scratch, c);
 }

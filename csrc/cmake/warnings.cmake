@@ -5,6 +5,8 @@ function(et_house_flags target)
     -Wwrite-strings
     -ffp-contract=off        # an explicit fma is the only fma: results do not depend on the compiler
     -fno-math-errno -fno-trapping-math
+    # A .su file beside each object lists the stack of its functions (tests/c/test_stack.py).
+    $<$<C_COMPILER_ID:GNU>:-fstack-usage>
     # For clang, a loop left scalar is slower, not wrong; and x != x asks vectors for NaN.
     $<$<C_COMPILER_ID:Clang>:-Wno-pass-failed> $<$<C_COMPILER_ID:Clang>:-Wno-tautological-compare>
     $<$<CONFIG:Debug>:-DET_DEBUG=1>)

@@ -12,5 +12,6 @@
 #include "kernels/ops.h"
 #include "kernels/lib/promote.h"
 #include "kernels/lib/shape.h"
+#include "kernels/stack.h"
 
 #endif  // ET_KERNEL_H

@@ -134,13 +134,16 @@ def test_wrong_arguments_are_refused() -> None:
         run_op("aten::_fft_c2r.out", half, [1], 0, 6, out=[Out(torch.float32, (4, 6))])
 
 
-def test_long_lines_without_scratch_are_refused_with_words() -> None:
-    x = torch.zeros(2**14, dtype=torch.complex64)
-    with pytest.raises(
-        OpError,
-        match="fft: lines of 16384: expected 448832 bytes of scratch, got 0; prepare requests",
-    ):
-        run_op("aten::_fft_c2c.out", x, [0], 0, True, out=[Out(x.dtype, x.shape)])
+def test_long_lines_are_prepared_in_any_case() -> None:
+    torch.manual_seed(0)
+    x = torch.rand(2**14, dtype=torch.complex64)
+    (found,), (again,) = (
+        run_op(
+            "aten::_fft_c2c.out", x, [0], 0, True, out=[Out(x.dtype, x.shape)], prepared=prepared
+        )
+        for prepared in (False, True)
+    )
+    assert torch.equal(found, again)
 
 
 @pytest.mark.parametrize("n", [60, 512, 896, 1000, 4096, 6000])

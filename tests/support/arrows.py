@@ -37,31 +37,32 @@ C_ARROWS: dict[str, set[str]] = {
     # Predicates of contracts and sets of element types, which every kernel file may include.
     "kernels/contract.h": {"runtime"},
     "kernels/dtype_sets.h": set(),
+    "kernels/stack.h": set(),
     # Templates of loops, and micro-kernels per instruction set.
     "kernels/loops": {"runtime"} | _kernels("contract.h", "dtype_sets.h"),
     "kernels/micro": _kernels("contract.h"),
     "kernels/micro/math": {"runtime"},
     "kernels/micro/attention": {"runtime"}
-    | _kernels("contract.h", "dtype_sets.h", "loops", "micro", "micro/math"),
+    | _kernels("contract.h", "dtype_sets.h", "loops", "micro", "micro/math", "stack.h"),
     "kernels/micro/conv": _kernels("contract.h", "micro"),
     "kernels/micro/convert": {"runtime"} | _kernels("contract.h", "dtype_sets.h", "loops", "micro"),
     "kernels/micro/eltwise": _kernels("loops", "micro") | _micro("math", "rows"),
-    "kernels/micro/fft": {"runtime"} | _kernels("contract.h", "dtype_sets.h", "micro"),
+    "kernels/micro/fft": {"runtime"} | _kernels("contract.h", "dtype_sets.h", "micro", "stack.h"),
     "kernels/micro/gemm": {"runtime"}
-    | _kernels("contract.h", "dtype_sets.h", "micro", "micro/convert"),
+    | _kernels("contract.h", "dtype_sets.h", "micro", "micro/convert", "stack.h"),
     "kernels/micro/linalg": _kernels("contract.h", "loops", "micro", "micro/math"),
     "kernels/micro/pool": {"runtime"} | _kernels("contract.h", "dtype_sets.h", "micro"),
     "kernels/micro/qgemm": {"runtime"} | _kernels("contract.h", "micro"),
     "kernels/micro/quantized": {"runtime"} | _kernels("contract.h", "dtype_sets.h", "micro"),
     "kernels/micro/random": _kernels("contract.h", "loops", "micro", "micro/math"),
     "kernels/micro/rows": {"runtime"}
-    | _kernels("contract.h", "dtype_sets.h", "loops", "micro", "micro/math"),
-    "kernels/micro/sample": _kernels("contract.h", "loops", "micro", "micro/math"),
+    | _kernels("contract.h", "dtype_sets.h", "loops", "micro", "micro/math", "stack.h"),
+    "kernels/micro/sample": _kernels("contract.h", "loops", "micro", "micro/math", "stack.h"),
     "kernels/lib": {"runtime"}
-    | _kernels("dtype_sets.h", "loops", "micro")
+    | _kernels("dtype_sets.h", "loops", "micro", "stack.h")
     | _micro("attention", "convert", "eltwise", "fft", "gemm", "math", "qgemm", "random", "rows"),
     # Headers of operators: kernel.h, the prototypes of all, the header for users' operators.
-    "kernels": {"runtime"} | _kernels("dtype_sets.h", "lib"),
+    "kernels": {"runtime"} | _kernels("dtype_sets.h", "lib", "stack.h"),
     "kernels/example": {"runtime", "kernels"},
     "kernels/op": {"runtime", "kernels"}
     | _kernels("lib", "loops", "micro")

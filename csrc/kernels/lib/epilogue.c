@@ -4,6 +4,7 @@
 
 #include "kernels/lib/args.h"
 #include "kernels/lib/shape.h"
+#include "kernels/stack.h"
 
 #include <string.h>
 
@@ -31,7 +32,7 @@ et_status eti_epilogue_bind(const et_kernel_ctx *ctx, et_value *const *args, siz
   return ET_OK;
 }
 
-enum { BLOCK = 1024 };
+enum { BLOCK = ETI_ON_STACK(1024, 256) };
 
 static const void *operand_of(const eti_epilogue_call *call, const eti_epilogue_step *step,
                               size_t i, const float *running, const float *start, size_t at) {

@@ -7,7 +7,7 @@
 #include "kernels/micro/math/math_f32.h"
 #include "kernels/lib/promote.h"
 
-#define BLOCK 256
+#define BLOCK 96
 
 // Entries of the tables that this file calls directly.
 ETI_USES(unary, floor)

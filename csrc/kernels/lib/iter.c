@@ -5,6 +5,7 @@
 
 #include "kernels/lib/promote.h"
 #include "kernels/lib/tiled_iter.h"
+#include "kernels/stack.h"
 
 // ---- the index space
 
@@ -100,13 +101,15 @@ void eti_iter_rows(const eti_iter *it, size_t begin, size_t end, eti_row_fn row,
 
 // ---- rows with casts
 
-#define CAST_BYTES 2048u  // per operand; 256 elements of 8 bytes
+#define CAST_BYTES \
+  ETI_ON_STACK(6144u, 1152u)  // of the elements of all operands that are cast together
+#define CAST_BLOCK 16u        // elements of a vector: their number is a multiple if possible
 
 typedef struct cast_rows {
   eti_loop loop;
   const void *params;
   size_t n_operands;
-  size_t block;                        // elements that fit a buffer in every operand's type
+  size_t block;                        // elements of each operand that fit the room together
   eti_cast_fn cast[ETI_MAX_OPERANDS];  // NULL: used in place
   ptrdiff_t bytes[ETI_MAX_OPERANDS];   // element size in the loop's type
   eti_cast_fn to_half[ETI_MAX_OPERANDS], from_half[ETI_MAX_OPERANDS];  // NULL: not rounded
@@ -129,10 +132,13 @@ static void cast_operand(const cast_rows *c, size_t k, void *to, const void *fro
 
 static void cast_row(void *ctx, void *const p[], const ptrdiff_t s[], size_t n) {
   const cast_rows *c = ctx;
-  _Alignas(64) unsigned char buffers[ETI_MAX_OPERANDS][CAST_BYTES];
+  _Alignas(64) unsigned char room[CAST_BYTES];
+  unsigned char *buffers[ETI_MAX_OPERANDS];
   void *q[ETI_MAX_OPERANDS];
   ptrdiff_t t[ETI_MAX_OPERANDS];
-  for (size_t k = 0; k < c->n_operands; k++) {
+  for (size_t k = 0, at = 0; k < c->n_operands; k++) {
+    buffers[k] = room + at;
+    if (c->cast[k] != NULL) at += c->block * (size_t)c->bytes[k];
     q[k] = c->cast[k] != NULL ? (void *)buffers[k] : p[k];
     t[k] = c->cast[k] != NULL ? (k > 0 && s[k] == 0 ? 0 : c->bytes[k]) : s[k];
     if (k > 0 && c->cast[k] != NULL && s[k] == 0) cast_operand(c, k, buffers[k], p[k], 0, 1);
@@ -179,7 +185,8 @@ static void run_rows(const et_kernel_ctx *ctx, const eti_iter *it, et_tensor *co
 
 static et_status run_cast(const et_kernel_ctx *ctx, const eti_map *map, const eti_iter *it,
                           et_tensor *const *operands, size_t n) {
-  cast_rows c = {.loop = map->loop, .params = map->params, .n_operands = n, .block = CAST_BYTES};
+  cast_rows c = {.loop = map->loop, .params = map->params, .n_operands = n};
+  size_t together = 0;
   for (size_t k = 0; k < n; k++) {
     const et_dtype has = (et_dtype)operands[k]->dtype, needs = (et_dtype)map->types[k];
     c.bytes[k] = (ptrdiff_t)et_dtype_bytes(needs);
@@ -192,9 +199,10 @@ static et_status run_cast(const et_kernel_ctx *ctx, const eti_map *map, const et
     c.cast[k] = k == 0 ? eti_casts[needs][has] : eti_casts[has][needs];
     ET_CHECK(c.cast[k] != NULL, ctx->err, ET_NOT_SUPPORTED,
              "no conversion between dtypes %s and %s", et_dtype_name(has), et_dtype_name(needs));
-    const size_t fits = CAST_BYTES / (size_t)c.bytes[k];
-    if (fits < c.block) c.block = fits;
+    together += (size_t)c.bytes[k];
   }
+  const size_t fits = CAST_BYTES / together;
+  c.block = fits < CAST_BLOCK ? fits : fits / CAST_BLOCK * CAST_BLOCK;
   run_rows(ctx, it, operands, map->grain == 0 ? ETI_GRAIN_CHEAP : map->grain, cast_row, &c);
   return ET_OK;
 }

@@ -4,6 +4,7 @@
 #include "kernels/lib/args.h"
 #include "kernels/lib/promote.h"
 #include "kernels/micro/convert/cast.h"
+#include "kernels/stack.h"
 
 void eti_norm_group_add(eti_norm_group *s, int32_t size, ptrdiff_t stride) {
   if (size == 1) return;
@@ -62,9 +63,9 @@ static size_t chunk_size(size_t numel, size_t first) {
   return numel - first < ETI_NORM_CHUNK ? numel - first : ETI_NORM_CHUNK;
 }
 
-eti_norm_stats eti_norm_stats_of(const eti_row_norm_micro *micro, const eti_norm_group *s,
-                                 const char *base) {
-  _Alignas(64) char room[ETI_NORM_CHUNK * 8];
+// Sums chunk by chunk: in place, or cast to `room`.
+static eti_norm_stats stats_of(const eti_row_norm_micro *micro, const eti_norm_group *s,
+                               const char *base, char *room) {
   double sum = 0, squares = 0;
   for (size_t i = 0; i < s->numel; i += ETI_NORM_CHUNK) {
     const size_t n = chunk_size(s->numel, i);
@@ -79,6 +80,20 @@ eti_norm_stats eti_norm_stats_of(const eti_row_norm_micro *micro, const eti_norm
   const double rounded = micro->dtype == ET_F32 ? (double)(float)mean : mean,
                error = mean - rounded;
   return (eti_norm_stats){.mean = mean, .variance = squares / (double)s->numel - error * error};
+}
+
+// A chunk is part of the numeric definition, so that the room cannot be smaller.
+static __attribute__((noinline)) eti_norm_stats cast_stats(const eti_row_norm_micro *micro,
+                                                           const eti_norm_group *s,
+                                                           const char *base) {
+  _Alignas(64) char room[ETI_NORM_CHUNK * 8];
+  return stats_of(micro, s, base, room);
+}
+
+eti_norm_stats eti_norm_stats_of(const eti_row_norm_micro *micro, const eti_norm_group *s,
+                                 const char *base) {
+  const bool in_place = s->dtype == micro->dtype && eti_norm_group_is_row(s);
+  return in_place ? stats_of(micro, s, base, NULL) : cast_stats(micro, s, base);
 }
 
 double eti_norm_element(const et_tensor *t, size_t i, double absent) {
@@ -102,13 +117,15 @@ void eti_norm_set_element(const et_tensor *t, size_t i, double value) {
   eti_norm_set_elements(t, i, &value, 1);
 }
 
+enum { AFFINE = ETI_ON_STACK(ETI_NORM_CHUNK, 128) };  // elements that are cast together
+
 void eti_norm_group_affine(const eti_row_norm_micro *micro, const eti_norm_group *xs, const char *x,
                            const eti_norm_group *os, char *out, double mean, double scale,
                            double shift) {
-  _Alignas(64) char room[ETI_NORM_CHUNK * 8];
+  _Alignas(64) char room[AFFINE * 8];
   const bool direct = os->dtype == micro->dtype && eti_norm_group_is_row(os);
   const size_t step =
-      direct && xs->dtype == micro->dtype && eti_norm_group_is_row(xs) ? xs->numel : ETI_NORM_CHUNK;
+      direct && xs->dtype == micro->dtype && eti_norm_group_is_row(xs) ? xs->numel : AFFINE;
   for (size_t i = 0; i < xs->numel; i += step) {
     const size_t n = xs->numel - i < step ? xs->numel - i : step;
     const void *in = eti_norm_group_chunk(micro, xs, x, i, n, room);

@@ -59,7 +59,8 @@ void eti_reduction_init(eti_reduction *r, const et_tensor *in, et_tensor *const 
 
 #define FEW_RESULTS 8u
 #define MAX_PIECES 64u
-#define MIN_PIECE 16384u  // elements
+#define PIECES ETI_ON_STACK(MAX_PIECES, 16u)  // at the same time
+#define MIN_PIECE 16384u                      // elements
 
 void eti_reduction_split(const et_kernel_ctx *ctx, eti_reduction *r) {
   const size_t results = r->kept.numel;
@@ -81,7 +82,10 @@ typedef struct run_job {
   void *acc;
 } run_job;
 
-enum { BUFFER = 8 * ETI_REDUCE_BLOCK * 8 };  // bytes: eight rows of a block in any type
+enum {
+  BUFFER = ETI_REDUCE_BLOCK * 8,
+  ROOM = ETI_ON_STACK(16384, 1536)
+};  // bytes: a block of any type; eight rows
 
 static bool is_as_loaded(const run_job *job, ptrdiff_t step) {
   return job->dtype == job->reducer->load && step == job->bytes;
@@ -122,17 +126,23 @@ static void reduce_along(void *ctx, void *const p[], const ptrdiff_t s[], size_t
 // Reduces n rows of neighbouring results, s[0] apart.
 static void reduce_across(void *ctx, void *const p[], const ptrdiff_t s[], size_t n) {
   const run_job *job = ctx;
-  _Alignas(64) char buffer[BUFFER];
+  _Alignas(64) char room[ROOM];
   if (is_as_loaded(job, job->stride)) {
     job->reducer->columns(job->acc, p[0], s[0] / job->bytes, n, job->w, job->centers);
     return;
   }
-  for (size_t i = 0; i < n; i += 8) {
-    const size_t rows = n - i < 8 ? n - i : 8;
-    for (size_t k = 0; k < rows; k++)
-      cast_elements(job, buffer + (ptrdiff_t)(k * job->w) * job->load_bytes,
-                    (const char *)p[0] + (ptrdiff_t)(i + k) * s[0], job->stride, job->w);
-    job->reducer->columns(job->acc, buffer, (ptrdiff_t)job->w, rows, job->w, job->centers);
+  const size_t most = ROOM / 8 / (size_t)job->load_bytes;
+  for (size_t j = 0; j < job->w; j += most) {
+    const size_t w = job->w - j < most ? job->w - j : most;
+    const char *const x = (const char *)p[0] + (ptrdiff_t)j * job->stride;
+    for (size_t i = 0; i < n; i += 8) {
+      const size_t rows = n - i < 8 ? n - i : 8;
+      for (size_t k = 0; k < rows; k++)
+        cast_elements(job, room + (ptrdiff_t)(k * w) * job->load_bytes,
+                      x + (ptrdiff_t)(i + k) * s[0], job->stride, w);
+      job->reducer->columns((char *)job->acc + j * job->acc_bytes, room, (ptrdiff_t)w, rows, w,
+                            center_at(job, j));
+    }
   }
 }
 
@@ -159,15 +169,15 @@ typedef struct piece_job {
   const run_job *run;
   const eti_iter *reduced;
   bool goes_across;
-  size_t piece;
-  double acc[MAX_PIECES][FEW_RESULTS];  // of any type
+  size_t piece, first;
+  double acc[PIECES][FEW_RESULTS];  // of any type
 } piece_job;
 
 static void run_pieces(void *ctx, size_t begin, size_t end) {
   piece_job *p = ctx;
   run_job job = *p->run;
   for (size_t i = begin; i < end; i++) {
-    const size_t first = i * p->piece, left = p->reduced->numel - first;
+    const size_t first = (p->first + i) * p->piece, left = p->reduced->numel - first;
     job.acc = p->acc[i];
     start_accumulators(job.reducer, job.acc, job.w);
     reduce_range(&job, p->reduced, p->goes_across, first,
@@ -186,8 +196,11 @@ static void reduce_all(const eti_reduction *r, run_job *job, const eti_iter *red
   }
   piece_job p = {.run = job, .reduced = reduced, .goes_across = r->across, .piece = piece};
   const size_t n_pieces = reduced->numel / piece + (reduced->numel % piece != 0);
-  et_parallel_for(r->pool, run_pieces, &p, n_pieces, 1);
-  for (size_t i = 0; i < n_pieces; i++) job->reducer->merge(job->acc, p.acc[i], 0, 1, job->w, NULL);
+  for (; p.first < n_pieces; p.first += PIECES) {
+    const size_t n = n_pieces - p.first < PIECES ? n_pieces - p.first : PIECES;
+    et_parallel_for(r->pool, run_pieces, &p, n, 1);
+    for (size_t i = 0; i < n; i++) job->reducer->merge(job->acc, p.acc[i], 0, 1, job->w, NULL);
+  }
 }
 
 void eti_reduce(const eti_reduction *r, eti_iter *reduced, const eti_reducer *reducer,
@@ -224,12 +237,12 @@ typedef struct result_job {
 static void result_row(void *ctx, void *const p[], const ptrdiff_t s[], size_t n) {
   const result_job *job = ctx;
   const size_t n_outs = job->r->kept.n_operands - 1;
-  for (size_t i = 0; i < n; i += ETI_REDUCE_BLOCK) {
+  for (size_t i = 0; i < n; i += ETI_REDUCE_RESULTS) {
     eti_result_block block = {.r = job->r,
                               .reduced = job->reduced,
                               .in = (const char *)p[0] + (ptrdiff_t)i * s[0],
                               .in_stride = s[0],
-                              .n = n - i < ETI_REDUCE_BLOCK ? n - i : ETI_REDUCE_BLOCK};
+                              .n = n - i < ETI_REDUCE_RESULTS ? n - i : ETI_REDUCE_RESULTS};
     for (size_t k = 0; k < n_outs; k++) {
       block.out[k] = (char *)p[k + 1] + (ptrdiff_t)i * s[k + 1];
       block.out_stride[k] = s[k + 1];

@@ -11,8 +11,10 @@
 #include "kernels/lib/iter.h"
 #include "kernels/micro/rows/row_reduce.h"
 #include "kernels/lib/shape.h"
+#include "kernels/stack.h"
 
-#define ETI_REDUCE_BLOCK 256  // results that advance together, and elements cast at a time
+#define ETI_REDUCE_RESULTS ETI_ON_STACK(256, 64)  // results that advance together
+#define ETI_REDUCE_BLOCK 256  // elements cast at a time: part of the numeric definition
 
 typedef struct eti_reducer {
   et_dtype load;                    // ET_F32, ET_F64, ET_I64 or ET_B8: inputs are cast to it
@@ -41,7 +43,7 @@ eti_shape eti_reduced_shape(const et_tensor *in, uint32_t mask, bool keepdim);
 void eti_reduction_init(eti_reduction *r, const et_tensor *in, et_tensor *const *outs,
                         size_t n_outs, uint32_t mask, bool keepdim, bool logical_order);
 
-// Reduces the elements of w ≤ ETI_REDUCE_BLOCK neighbouring results into acc[0..w). p and stride
+// Reduces the elements of w ≤ ETI_REDUCE_RESULTS neighbouring results into acc[0..w). p and stride
 // (bytes) are those of the results' first elements in the input; `reduced` is the caller's own copy
 // of r->reduced.
 void eti_reduce(const eti_reduction *r, eti_iter *reduced, const eti_reducer *reducer,
@@ -51,7 +53,7 @@ void eti_reduce(const eti_reduction *r, eti_iter *reduced, const eti_reducer *re
 // eti_reduce, with reducers that can merge.
 void eti_reduction_split(const et_kernel_ctx *ctx, eti_reduction *r);
 
-// Calls fn for blocks of at most ETI_REDUCE_BLOCK neighbouring results, on several threads.
+// Calls fn for blocks of at most ETI_REDUCE_RESULTS neighbouring results, on several threads.
 typedef struct eti_result_block {
   const eti_reduction *r;
   eti_iter *reduced;

@@ -4,11 +4,12 @@
 #include "kernels/lib/resize_u8.h"
 
 #include "kernels/lib/element.h"
+#include "kernels/stack.h"
 #include "runtime/check.h"
 
 #include <math.h>
 
-enum { BLOCK = 256, WEIGHTS = 8192 };
+enum { BLOCK = ETI_ON_STACK(256, 8), WEIGHTS = ETI_ON_STACK(8192, 512) };
 
 typedef struct axis {
   const eti_resize_u8 *r;

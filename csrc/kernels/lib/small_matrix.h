@@ -5,10 +5,11 @@
 #define ET_SMALL_MATRIX_H
 
 #include "kernels/lib/shape.h"
+#include "kernels/stack.h"
 
 enum {
-  ETI_MATRIX_STACK = 32768,  // bytes
-  ETI_MATRIX_SIDE = 16384,   // rows or columns: products of two fit any size_t
+  ETI_MATRIX_STACK = ETI_ON_STACK(32768, 1024),  // bytes
+  ETI_MATRIX_SIDE = 16384,                       // rows or columns: products of two fit any size_t
 };
 
 // Sizes of the batch: all dimensions but the last `less`.

@@ -2,6 +2,7 @@
 // numbers.
 #include "kernels/lib/sort_key.h"
 
+#include "kernels/stack.h"
 #include "runtime/half.h"
 
 #include <stdbool.h>
@@ -146,15 +147,23 @@ static void sort_few(uint64_t *a, size_t n) {
   }
 }
 
-uint64_t *eti_sort_by_key(uint64_t *a, uint64_t *b, size_t n) {
-  uint32_t next[PLACES][DIGITS] = {{0}};
+enum { COUNTED = ETI_ON_STACK(PLACES, 1) };  // places whose digits one pass counts
+
+static void count_digits(const uint64_t *a, size_t n, unsigned first,
+                         uint32_t next[COUNTED][DIGITS]) {
+  memset(next, 0, COUNTED * sizeof *next);
   for (size_t i = 0; i < n; i++) {
-    for (unsigned place = 0; place < PLACES; place++)
-      next[place][a[i] >> (32 + 8 * place) & (DIGITS - 1)]++;
+    for (unsigned place = 0; place < COUNTED; place++)
+      next[place][a[i] >> (32 + 8 * (first + place)) & (DIGITS - 1)]++;
   }
+}
+
+uint64_t *eti_sort_by_key(uint64_t *a, uint64_t *b, size_t n) {
+  uint32_t next[COUNTED][DIGITS];
   for (unsigned place = 0; place < PLACES && n > 0; place++) {
+    if (place % COUNTED == 0) count_digits(a, n, place, next);
     const unsigned shift = 32 + 8 * place;
-    uint32_t *const at = next[place];
+    uint32_t *const at = next[place % COUNTED];
     if (at[a[0] >> shift & (DIGITS - 1)] == n) continue;
     for (uint32_t d = 0, sum = 0; d < DIGITS; d++) {
       const uint32_t count = at[d];

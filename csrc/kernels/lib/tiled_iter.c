@@ -3,11 +3,12 @@
 #include "kernels/lib/tiled_iter.h"
 
 #include "kernels/micro/transpose.h"
+#include "kernels/stack.h"
 
-#define LINE 64u   // bytes of a cache line
-#define PIECE 64u  // elements of a row at a time
-#define FEW 16u    // rows shorter than this, or fewer, are not worth transposing
-#ifdef ET_NO_SIMD  // small machines lack the stack, and a cache that gains
+#define LINE 64u                     // bytes of a cache line
+#define PIECE ETI_ON_STACK(64u, 8u)  // elements of a row at a time
+#define FEW 16u                      // rows shorter than this, or fewer, are not worth transposing
+#ifdef ET_NO_SIMD                    // small machines lack the stack, and a cache that gains
 #define MIN_NUMEL SIZE_MAX
 #else
 #define MIN_NUMEL 4096u  // nor are tensors that fit in the L1 cache

@@ -32,7 +32,7 @@
 #endif
 
 // Elements per piece when strided elements are packed; shorter rests run one by one.
-#define ETI_LOOP_PIECE 64u
+#define ETI_LOOP_PIECE 16u
 #define ETI_LOOP_FEW 8u
 
 #define ETI_AT(type, base, i, stride) \

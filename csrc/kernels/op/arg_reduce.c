@@ -15,9 +15,9 @@ ETI_USES(rows, row_min)
 // ---- the best element of a line
 
 typedef union values {
-  float f[ETI_REDUCE_BLOCK];
-  double d[ETI_REDUCE_BLOCK];
-  int64_t i[ETI_REDUCE_BLOCK];
+  float f[ETI_REDUCE_RESULTS];
+  double d[ETI_REDUCE_RESULTS];
+  int64_t i[ETI_REDUCE_RESULTS];
 } values;
 
 typedef struct best {
@@ -91,8 +91,8 @@ static void best_row(void *ctx, void *const p[], const ptrdiff_t s[], size_t n) 
   const ptrdiff_t item = (ptrdiff_t)et_dtype_bytes(b->load);
   const bool dense = b->dtype == b->load && s[0] == item;
   values x;
-  for (size_t done = 0; done < n; done += ETI_REDUCE_BLOCK) {
-    const size_t m = n - done < ETI_REDUCE_BLOCK ? n - done : ETI_REDUCE_BLOCK;
+  for (size_t done = 0; done < n; done += ETI_REDUCE_RESULTS) {
+    const size_t m = n - done < ETI_REDUCE_RESULTS ? n - done : ETI_REDUCE_RESULTS;
     const char *const from = (const char *)p[0] + (ptrdiff_t)done * s[0];
     if (!dense) eti_casts[b->dtype][b->load](&x, item, from, s[0], m);
     best_of_run(b, dense ? (const void *)from : &x, m);
@@ -108,7 +108,7 @@ typedef struct columns {
   size_t w;
   int64_t at;  // rows seen so far
   values best;
-  int64_t index[ETI_REDUCE_BLOCK];
+  int64_t index[ETI_REDUCE_RESULTS];
 } columns;
 
 static void best_columns(void *ctx, void *const p[], const ptrdiff_t s[], size_t n) {

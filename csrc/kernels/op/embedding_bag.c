@@ -13,7 +13,7 @@
 ETI_USES(rows, rows_sum_wide)
 
 enum { SUM, MEAN, MAX };
-enum { COLUMNS = 256, ROWS = 64 };  // processed at a time
+enum { COLUMNS = 64, ROWS = 64 };  // processed at a time
 
 typedef struct bags {
   const et_tensor *weight, *indices, *offsets, *scale;  // scale NULL: every row counts once

@@ -10,7 +10,7 @@
 
 #include <math.h>
 
-enum { STACK_BYTES = 32768, NEAR_BYTES = 16 * 1024, BLOCK_BYTES = 512 * 1024 };
+enum { STACK_BYTES = ETI_ON_STACK(32768, 256), NEAR_BYTES = 16 * 1024, BLOCK_BYTES = 512 * 1024 };
 
 // The prepared state of one dimension.
 typedef struct known_axis {

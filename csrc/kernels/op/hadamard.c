@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-enum { BLOCK = 28, ORDER = 7, STACK_BYTES = 65536 };
+enum { BLOCK = 28, ORDER = 7, STACK_BYTES = ETI_ON_STACK(65536, 1536) };
 
 // The matrix of 28 is four by four circulant matrices of 7. Bit j is set where element j of the
 // first row of one is +1.

@@ -11,8 +11,8 @@
 // ---- finding bins
 
 enum {
-  PIECE = 256,         // elements cast at a time
-  BINS_AT_ONCE = 512,  // counters on the stack
+  PIECE = 64,          // elements cast at a time
+  BINS_AT_ONCE = 128,  // counters on the stack
   MAX_COUNTED = 65536  // bins for which every thread gets counters of its own
 };
 

@@ -25,17 +25,17 @@ static ptrdiff_t row_offset(const eti_norm_group *s, size_t i) {
   return offset * (ptrdiff_t)et_dtype_bytes((et_dtype)s->dtype);
 }
 
+enum { STEP = ETI_ON_STACK(ETI_NORM_CHUNK / 2, 64) };  // elements that are normalised together
+
 // Normalises one row of several chunks, which are read again for every use.
 static void long_row(const layer_run *r, const char *x, char *out, eti_norm_stats *s) {
   const eti_row_norm_micro *const micro = r->micro;
-  _Alignas(64) char x_room[ETI_NORM_CHUNK * 8], w_room[ETI_NORM_CHUNK * 8 / 2],
-      b_room[ETI_NORM_CHUNK * 8 / 2];
+  _Alignas(64) char x_room[STEP * 8], w_room[STEP * 8], b_room[STEP * 8];
   const bool direct = r->out.dtype == micro->dtype && eti_norm_group_is_row(&r->out);
-  const size_t step = ETI_NORM_CHUNK / 2;
   *s = eti_norm_stats_of(micro, &r->x, x);
   const double rstd = eti_rstd_of(s, r->eps);
-  for (size_t i = 0; i < r->x.numel; i += step) {
-    const size_t n = r->x.numel - i < step ? r->x.numel - i : step;
+  for (size_t i = 0; i < r->x.numel; i += STEP) {
+    const size_t n = r->x.numel - i < STEP ? r->x.numel - i : STEP;
     const void *const in = eti_norm_group_chunk(micro, &r->x, x, i, n, x_room);
     const void *const w =
         r->w_data == NULL ? NULL : eti_norm_group_chunk(micro, &r->w, r->w_data, i, n, w_room);
@@ -74,6 +74,7 @@ static eti_norm_group rows_of(const eti_norm_group *row, size_t count) {
 }
 
 enum { TOGETHER = 64 };  // rows that are cast at once, at most
+#define JOINS_ROWS ETI_ON_STACK(true, false)
 
 // Normalises rows of one chunk: each row, and the weights, are read once. Dense rows are cast
 // together, as many as fit the chunk.
@@ -159,7 +160,7 @@ et_status op_native_layer_norm_out(et_kernel_ctx *ctx, et_value *const *args) {
   r.out_data = out->data;
   if (w != NULL) r.w = eti_norm_group_of(w, eti_dims_from(0, n)), r.w_data = w->data;
   if (b != NULL) r.b = eti_norm_group_of(b, eti_dims_from(0, n)), r.b_data = b->data;
-  et_parallel_for(ctx->pool, r.x.numel <= ETI_NORM_CHUNK ? short_rows : long_rows, &r, r.rows.numel,
-                  1 + 8192 / (r.x.numel + 1));
+  et_parallel_for(ctx->pool, JOINS_ROWS && r.x.numel <= ETI_NORM_CHUNK ? short_rows : long_rows, &r,
+                  r.rows.numel, 1 + 8192 / (r.x.numel + 1));
   return ET_OK;
 }

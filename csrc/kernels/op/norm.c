@@ -47,7 +47,7 @@ static void batch_planes(void *ctx, size_t begin, size_t end) {
   }
 }
 
-enum { BLOCK = 256 };
+enum { BLOCK = ETI_ON_STACK(256, 48) };
 
 // Parameters for channels-last pixels: those of up to BLOCK channels, repeated for each pixel of a
 // block if channels are fewer.
@@ -128,7 +128,7 @@ static void group_rows(void *ctx, size_t begin, size_t end) {
 
 // Channels-last images one by one: they are transposed to planes in the memory of their result, so
 // that statistics add up in the usual order, then normalised from the original.
-enum { MAX_GROUPS = 512 };
+enum { MAX_GROUPS = ETI_ON_STACK(512, 32) };
 
 typedef struct transposed_run {
   channel_run *r;
@@ -167,8 +167,9 @@ static bool is_apart(const et_tensor *a, const et_tensor *b) {
 }
 
 // False if images are not stored pixel by pixel, or the result overlaps.
-static bool run_transposed_groups(const et_kernel_ctx *ctx, const channel_run *whole,
-                                  size_t n_images, size_t area) {
+static __attribute__((noinline)) bool run_transposed_groups(const et_kernel_ctx *ctx,
+                                                            const channel_run *whole,
+                                                            size_t n_images, size_t area) {
   const et_tensor *const x = whole->x, *const out = whole->out;
   if (area <= 1 || x->numel == 0 || whole->groups > MAX_GROUPS || !eti_is_channels_last(x) ||
       !eti_is_channels_last(out) || !is_apart(x, out))

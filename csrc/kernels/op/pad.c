@@ -214,8 +214,9 @@ static void run_rows(const et_kernel_ctx *ctx, padded_rows *p, size_t numel) {
 // ---- constant_pad_nd
 
 // Pads any layout: the edges, one dimension after the other, then the middle.
-static void pad_windows(const et_kernel_ctx *ctx, const et_tensor *out, const et_tensor *self,
-                        const padding *pads, const char *value) {
+static __attribute__((noinline)) void pad_windows(const et_kernel_ctx *ctx, const et_tensor *out,
+                                                  const et_tensor *self, const padding *pads,
+                                                  const char *value) {
   const size_t bytes = et_dtype_bytes((et_dtype)out->dtype);
   eti_window rest = eti_window_of(out), from = eti_window_of(self);
   for (size_t d = 0; d < self->rank; d++) {
@@ -298,8 +299,9 @@ static et_status check_edges(const et_kernel_ctx *ctx, edge_rule rule, const eti
   return ET_OK;
 }
 
-static void copy_segments(const et_kernel_ctx *ctx, const et_tensor *out, const void *src,
-                          const eti_window *self, segment (*segments)[3], size_t n_pairs) {
+static __attribute__((noinline)) void copy_segments(const et_kernel_ctx *ctx, const et_tensor *out,
+                                                    const void *src, const eti_window *self,
+                                                    segment (*segments)[3], size_t n_pairs) {
   size_t n = 1;
   for (size_t i = 0; i < n_pairs; i++) n *= 3;
   for (size_t combination = 0; combination < n; combination++) {

@@ -90,7 +90,7 @@ typedef struct finish {
 
 static void plain_results(void *ctx, const eti_result_block *b) {
   const finish *f = ctx;
-  double acc[ETI_REDUCE_BLOCK];
+  double acc[ETI_REDUCE_RESULTS];
   const ptrdiff_t acc_bytes = (ptrdiff_t)et_dtype_bytes(f->reducer->acc);
   eti_reduce(b->r, b->reduced, f->reducer, b->in, b->in_stride, b->n, NULL, acc);
   for (size_t j = 0; f->divisor != 0.0 && j < b->n; j++) acc[j] /= f->divisor;
@@ -99,7 +99,7 @@ static void plain_results(void *ctx, const eti_result_block *b) {
 
 static void variance_results(void *ctx, const eti_result_block *b) {
   const finish *f = ctx;
-  double acc[ETI_REDUCE_BLOCK], mean[ETI_REDUCE_BLOCK], centers[ETI_REDUCE_BLOCK];
+  double acc[ETI_REDUCE_RESULTS], mean[ETI_REDUCE_RESULTS], centers[ETI_REDUCE_RESULTS];
   const ptrdiff_t bytes = (ptrdiff_t)sizeof(double),
                   load_bytes = (ptrdiff_t)et_dtype_bytes(f->deviations->load);
   eti_reduce(b->r, b->reduced, f->reducer, b->in, b->in_stride, b->n, NULL, mean);

@@ -10,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { ROW = 256 };  // outputs computed at a time
+enum { ROW = ETI_ON_STACK(256, 16) };  // outputs computed at a time
 
 typedef struct resample {
   const char *op;
@@ -231,7 +231,7 @@ BLEND(float)
 BLEND(double)
 #undef BLEND
 
-enum { PART = 2048 };  // f32 elements of a row of pixels widened together
+enum { PART = ETI_ON_STACK(2048, 64) };  // f32 elements of a row of pixels widened together
 
 // Widened parts of the two input rows, and outputs between them.
 typedef struct wide_parts {

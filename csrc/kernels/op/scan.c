@@ -146,8 +146,8 @@ static void step_columns(const scan_job *job, scan_value *at, int64_t *index, co
 
 static void scan_columns(const scan_job *job, const eti_result_block *block) {
   const ptrdiff_t bytes = (ptrdiff_t)sizeof(scan_value);
-  scan_value x[ETI_REDUCE_BLOCK], at[ETI_REDUCE_BLOCK];
-  int64_t index[ETI_REDUCE_BLOCK] = {0};
+  scan_value x[ETI_REDUCE_RESULTS], at[ETI_REDUCE_RESULTS];
+  int64_t index[ETI_REDUCE_RESULTS] = {0};
   const bool is_extreme = job->kind >= SCAN_MAX;
   for (size_t j = 0; j < block->n; j++) at[j] = start_of(job);
   if (is_extreme)
@@ -189,7 +189,7 @@ static void scan_extremes(const scan_job *job, scan_value *x, size_t m, size_t f
 static void scan_results(void *ctx, const eti_result_block *block) {
   const scan_job *job = ctx;
   const ptrdiff_t bytes = (ptrdiff_t)sizeof(scan_value);
-  scan_value x[ETI_REDUCE_BLOCK];
+  scan_value x[ETI_REDUCE_RESULTS];
   // A logarithm costs more than reading a column that is not contiguous.
   if (block->n > 1 && (block->r->across || job->kind == SCAN_LOG_SUM_EXP)) {
     scan_columns(job, block);
@@ -204,8 +204,8 @@ static void scan_results(void *ctx, const eti_result_block *block) {
     char *out = block->out[0] + (ptrdiff_t)j * block->out_stride[0];
     scan_value running = start_of(job);
     int64_t at = 0;
-    for (size_t i = 0; i < job->n; i += ETI_REDUCE_BLOCK) {
-      const size_t m = job->n - i < ETI_REDUCE_BLOCK ? job->n - i : ETI_REDUCE_BLOCK;
+    for (size_t i = 0; i < job->n; i += ETI_REDUCE_RESULTS) {
+      const size_t m = job->n - i < ETI_REDUCE_RESULTS ? job->n - i : ETI_REDUCE_RESULTS;
       job->load(x, bytes, in + (ptrdiff_t)i * job->in_stride, job->in_stride, m);
       if (job->kind >= SCAN_MAX) {
         scan_extremes(job, x, m, i, &running, &at,

@@ -26,8 +26,9 @@ ETI_USES(rows, rows_softmax_short)
 ETI_USES(rows, row_max)
 ETI_USES(rows, row_sum)
 
-#define COLUMNS 256  // floats of one block; ten blocks are on the stack
-#define ROW 4096     // floats of a row on the stack
+#define COLUMNS 256                 // elements of a piece of a row
+#define WIDE ETI_ON_STACK(256, 32)  // columns of one block; ten blocks of f32 are on the stack
+#define ROW 4096                    // floats of a row on the stack
 
 typedef struct softmax_job {
   const eti_eltwise *micro;
@@ -101,7 +102,7 @@ static const float *as_floats(const softmax_job *job, float *room, const char *d
 // the digits to show the difference.
 static void columns_f32(const softmax_job *job, char *out, const char *data, size_t w) {
   const eti_row_softmax_micro *const m = eti_row_softmax_micro_get();
-  float room[8 * COLUMNS], high[COLUMNS], sum[COLUMNS];
+  float room[8 * WIDE], high[WIDE], sum[WIDE];
   const size_t step = job->inner * job->item;
   const bool wide = job->dtype == ET_F32;
   ptrdiff_t apart;
@@ -212,7 +213,7 @@ static void row_f64(const softmax_job *job, double *out, const double *x) {
 static void columns_f64(const softmax_job *job, double *out, const double *data, size_t w) {
   const eti_eltwise *m = job->micro;
   const eti_row_reduce_micro *r = eti_row_reduce_micro_get();
-  double high[COLUMNS], sum[COLUMNS] = {0.0}, row[COLUMNS];
+  double high[WIDE], sum[WIDE] = {0.0}, row[WIDE];
   memcpy(high, data, w * sizeof *high);
   r->max_f64.columns(high, data, (ptrdiff_t)job->inner, job->n, w, NULL);
   for (size_t j = 0; j < job->n; j++) {
@@ -233,13 +234,13 @@ static void columns_f64(const softmax_job *job, double *out, const double *data,
   }
 }
 
-// Each item is a block of columns: outer × ceil(inner / COLUMNS).
+// Each item is a block of columns: outer × ceil(inner / WIDE).
 static void run_blocks(void *opaque, size_t begin, size_t end) {
   const softmax_job *job = opaque;
-  const size_t per_outer = (job->inner + COLUMNS - 1) / COLUMNS;
+  const size_t per_outer = (job->inner + WIDE - 1) / WIDE;
   for (size_t i = begin; i < end; i++) {
-    const size_t first = i % per_outer * COLUMNS;
-    const size_t w = job->inner - first < COLUMNS ? job->inner - first : COLUMNS;
+    const size_t first = i % per_outer * WIDE;
+    const size_t w = job->inner - first < WIDE ? job->inner - first : WIDE;
     const size_t offset = (i / per_outer * job->n * job->inner + first) * job->item;
     char *out = job->out + offset;
     const char *in = job->in + offset;
@@ -276,7 +277,7 @@ static void run_job(const et_kernel_ctx *ctx, const et_tensor *out, const void *
   if (job.inner == 1 && job.dtype == ET_F32) {
     et_parallel_for(ctx->pool, rows_f32, &job, outer, grain);
   } else {
-    et_parallel_for(ctx->pool, run_blocks, &job, outer * ((job.inner + COLUMNS - 1) / COLUMNS), 1);
+    et_parallel_for(ctx->pool, run_blocks, &job, outer * ((job.inner + WIDE - 1) / WIDE), 1);
   }
 }
 

@@ -124,7 +124,7 @@ static const eti_elementwise abs_op = {.rule = ETI_RULE_SAME,
                                        .micro_int = ETI_MICRO_INT(abs),
                                        .halves = abs_half};
 
-#define SIZES 256u  // computed together
+#define SIZES 64u  // computed together
 
 static void run_sizes(void *const p[], const ptrdiff_t s[], size_t n, et_dtype part,
                       eti_loop length) {

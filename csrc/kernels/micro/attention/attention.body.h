@@ -12,6 +12,7 @@
 #else
 #define ROLLED
 #endif
+#define LANES_AT_ONCE ETI_ON_STACK(WIDTH_1, 8)
 #define LARGER(a, b) ((((a) > (b)) | ((a) != (a))) ? (a) : (b))
 
 static void FN(tree)(T *lanes, size_t width) {
@@ -82,25 +83,26 @@ static void FN(soften_one)(T *x, size_t keys, T *high, T *sum, T *factor) {
   *sum = *sum * *factor + lanes[0];
 }
 
-// Lanes are queries; width is a constant at every call.
-ETI_INLINE void FN(soften_tile)(T *x, size_t keys, const size_t width, T *high, T *sum, T *factor) {
-  T m[WIDTH_1], shift[WIDTH_1], lanes[16 * WIDTH_1];
+// Lanes are `width` neighbouring queries of rows of `row`; both are constants at every call.
+ETI_INLINE void FN(soften_lanes)(T *x, size_t keys, const size_t row, const size_t width, T *high,
+                                 T *sum, T *factor) {
+  T m[LANES_AT_ONCE], shift[LANES_AT_ONCE], lanes[16 * LANES_AT_ONCE];
   for (size_t j = 0; j < width; j++) m[j] = high[j];
   for (size_t k = 0; k < keys; k++) {
-    for (size_t j = 0; j < width; j++) m[j] = LARGER(x[k * width + j], m[j]);
+    for (size_t j = 0; j < width; j++) m[j] = LARGER(x[k * row + j], m[j]);
   }
   for (size_t j = 0; j < width; j++) {
     shift[j] = FN(shift)(m[j], high[j], &factor[j]);
     high[j] = m[j];
   }
   for (size_t l = 0; l < 16; l++) {
-    T total[WIDTH_1];
+    T total[LANES_AT_ONCE];
     for (size_t j = 0; j < width; j++) total[j] = 0;
     for (size_t k = l; k < keys; k += 16) {
       ETI_NO_DEPENDENCES
       for (size_t j = 0; j < width; j++) {
-        const T weight = FN(weight)(x[k * width + j] - shift[j]);
-        x[k * width + j] = weight;
+        const T weight = FN(weight)(x[k * row + j] - shift[j]);
+        x[k * row + j] = weight;
         total[j] += weight;
       }
     }
@@ -108,6 +110,12 @@ ETI_INLINE void FN(soften_tile)(T *x, size_t keys, const size_t width, T *high, 
   }
   FN(tree)(lanes, width);
   for (size_t j = 0; j < width; j++) sum[j] = sum[j] * factor[j] + lanes[j];
+}
+
+ETI_INLINE void FN(soften_tile)(T *x, size_t keys, const size_t width, T *high, T *sum, T *factor) {
+  const size_t most = width < LANES_AT_ONCE ? width : LANES_AT_ONCE;
+  for (size_t j = 0; j < width; j += most)
+    FN(soften_lanes)(x + j, keys, width, most, high + j, sum + j, factor + j);
 }
 
 static void FN(soften)(void *x, size_t keys, size_t width, void *high, void *sum, void *factor) {
@@ -169,6 +177,7 @@ static void FN(scale)(void *dst, const void *src, double factor_, size_t n) {
 }
 
 #undef LARGER
+#undef LANES_AT_ONCE
 #undef ROLLED
 #undef F
 #undef FN

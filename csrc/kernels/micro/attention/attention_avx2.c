@@ -3,6 +3,7 @@
 
 #include "kernels/contract.h"
 #include "kernels/loops/loop.h"
+#include "kernels/stack.h"
 #include "kernels/micro/math/math_f32.h"
 #include "kernels/micro/math/math_f64.h"
 #include "runtime/et.h"

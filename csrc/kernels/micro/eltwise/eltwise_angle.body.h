@@ -2,7 +2,7 @@
 // reduction, part of eltwise.body.h. The including file sets, and this file undefines: T, SUFFIX,
 // and UINT, the unsigned integer as wide as T.
 #define FN(name) ETI_LOOP_NAME(name, SUFFIX)
-#define ANGLES 256u  // tested together
+#define ANGLES 64u  // tested together
 
 // True if some |x| is ETI_LARGE_ANGLE or more. Also true for a NaN, as maxima of bit patterns
 // vectorise.

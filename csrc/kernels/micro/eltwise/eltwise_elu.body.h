@@ -2,7 +2,7 @@
 // exponential, as after most normalisations, are only multiplied. The including file sets, and this
 // file undefines: T, SUFFIX.
 #define FN(name) ETI_LOOP_NAME(name, SUFFIX)
-#define BLOCK 256u  // elements tested together
+#define BLOCK 64u  // elements tested together
 
 static bool FN(all_positive)(const void *x, ptrdiff_t stride, size_t n) {
   unsigned other = 0;

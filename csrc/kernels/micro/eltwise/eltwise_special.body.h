@@ -3,7 +3,7 @@
 // T and SUFFIX, WIDE (is it f64?), and, undefined by special_float.inc.h, LOOP_NAME and SPECIAL(x,
 // wide) of special_functions.h.
 #define STEP(part) ETI_LOOP_NAME(ETI_LOOP_NAME(ETI_LOOP_NAME(eti, LOOP_NAME), part), SUFFIX)
-#define BLOCK 256u  // elements tested together
+#define BLOCK 64u  // elements tested together
 
 static void ETI_LOOP_NAME(LOOP_NAME, SUFFIX)(void *const p[], const ptrdiff_t s[], size_t n,
                                              const void *params) {

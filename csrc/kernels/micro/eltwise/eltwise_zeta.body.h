@@ -1,7 +1,7 @@
 // eltwise_zeta.body.h — the loop of zeta of one type, part of eltwise.body.h. Blocks without a sum
 // to compute are answered at once; other blocks use vector arithmetic, and rare pairs the general
 // method. Parameters, undefined at the end: T, SUFFIX, WIDE (is it f64?).
-#define BLOCK 256u  // pairs tested together
+#define BLOCK 64u  // pairs tested together
 
 static void ETI_LOOP_NAME(zeta, SUFFIX)(void *const p[], const ptrdiff_t s[], size_t n,
                                         const void *params) {

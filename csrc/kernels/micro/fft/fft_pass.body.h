@@ -193,18 +193,19 @@ ALWAYS void FN(radix8)(const FN(rows) r, size_t s, const FN(complex) * w, bool u
 }
 
 // Computes an odd radix by the definition: results k and radix - k share the products with sums and
-// differences of inputs j and radix - j. LANES neighbours at a time.
-enum { FN(LANES) = 16 };
+// differences of inputs j and radix - j. ODD_LANES neighbours at a time.
+enum { FN(LANES) = 16, FN(ODD_LANES) = ETI_ON_STACK(16, 2) };
 
 typedef struct FN(halves) {
-  T re[ETI_FFT_MAX_RADIX / 2 + 1][FN(LANES)], im[ETI_FFT_MAX_RADIX / 2 + 1][FN(LANES)];
+  T re[ETI_FFT_MAX_RADIX / 2 + 1][FN(ODD_LANES)], im[ETI_FFT_MAX_RADIX / 2 + 1][FN(ODD_LANES)];
 } FN(halves);
 
-// Computes n ≤ LANES results from q on: `sums` of inputs (the first in row 0) and `differences`.
+// Computes n ≤ ODD_LANES results from q on: `sums` of inputs (the first in row 0) and
+// `differences`.
 ALWAYS void FN(odd_results)(const FN(rows) r, size_t s, size_t q, size_t n, size_t radix,
                             const FN(complex) * roots, const FN(complex) * w, bool unit,
                             const FN(halves) * sums, const FN(halves) * differences) {
-  T re[FN(LANES)], im[FN(LANES)], turn_re[FN(LANES)], turn_im[FN(LANES)];
+  T re[FN(ODD_LANES)], im[FN(ODD_LANES)], turn_re[FN(ODD_LANES)], turn_im[FN(ODD_LANES)];
   for (size_t k = 0; k <= radix / 2; k++) {
     for (size_t l = 0; l < n; l++) {
       re[l] = sums->re[0][l];
@@ -236,8 +237,8 @@ ALWAYS void FN(odd_results)(const FN(rows) r, size_t s, size_t q, size_t n, size
 static void FN(radix_odd)(const FN(rows) r, size_t s, size_t radix, const FN(complex) * roots,
                           const FN(complex) * w, bool unit) {
   FN(halves) sums, differences;
-  for (size_t q = 0; q < s; q += FN(LANES)) {
-    const size_t n = s - q < FN(LANES) ? s - q : FN(LANES);
+  for (size_t q = 0; q < s; q += FN(ODD_LANES)) {
+    const size_t n = s - q < FN(ODD_LANES) ? s - q : FN(ODD_LANES);
     for (size_t l = 0; l < n; l++) {
       sums.re[0][l] = r.xr[q + l];
       sums.im[0][l] = r.xi[q + l];
@@ -251,8 +252,8 @@ static void FN(radix_odd)(const FN(rows) r, size_t s, size_t radix, const FN(com
         differences.im[j][l] = a.im - b.im;
       }
     }
-    if (n == FN(LANES)) {
-      FN(odd_results)(r, s, q, FN(LANES), radix, roots, w, unit, &sums, &differences);
+    if (n == FN(ODD_LANES)) {
+      FN(odd_results)(r, s, q, FN(ODD_LANES), radix, roots, w, unit, &sums, &differences);
     } else {
       FN(odd_results)(r, s, q, n, radix, roots, w, unit, &sums, &differences);
     }

@@ -1,5 +1,6 @@
 // fft_pass_avx2.c — the loops of fft_pass.h compiled with AVX2.
 #include "kernels/micro/fft/fft_pass.h"
+#include "kernels/stack.h"
 
 #include "runtime/et.h"
 

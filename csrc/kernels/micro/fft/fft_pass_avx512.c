@@ -1,5 +1,6 @@
 // fft_pass_avx512.c — the loops of fft_pass.h compiled with AVX-512 F, BW, DQ, VL.
 #include "kernels/micro/fft/fft_pass.h"
+#include "kernels/stack.h"
 
 #include "runtime/et.h"
 

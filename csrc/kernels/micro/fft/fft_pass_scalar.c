@@ -1,6 +1,7 @@
 // fft_pass_scalar.c — the loops of fft_pass.h for any machine: the specification and the fallback.
 // Also chooses between the variants.
 #include "kernels/micro/fft/fft_pass.h"
+#include "kernels/stack.h"
 
 #include "kernels/micro/isa_select.h"
 #include "runtime/et.h"

@@ -7,6 +7,7 @@
 
 #include "kernels/micro/convert/cast.h"
 #include "kernels/micro/transpose.h"
+#include "kernels/stack.h"
 
 // ---- views
 
@@ -23,7 +24,7 @@ static void zero_lanes(void *dst, size_t esize, size_t width, size_t n, size_t n
     memset((char *)dst + (k * width + n) * esize, 0, (width - n) * esize);
 }
 
-enum { CAST_K = 64, CAST_ROWS = 32 };
+enum { CAST_K = ETI_ON_STACK(64, 32), CAST_ROWS = ETI_ON_STACK(32, 8) };
 
 // Packs rows of another type: a piece of each row is converted first, then packed.
 static void pack_cast_rows(const eti_gemm_kernel *kernel, const eti_gemm_view *v, char *dst,

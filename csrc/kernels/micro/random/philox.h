@@ -14,7 +14,7 @@ typedef struct eti_philox_stream {
   uint64_t seed, call;
 } eti_philox_stream;
 
-enum { ETI_PHILOX_BLOCK = 256 };  // numbers drawn at a time, at most
+enum { ETI_PHILOX_BLOCK = 64 };  // numbers drawn at a time, at most
 
 typedef struct eti_philox_micro {
   // Numbers first … first + n - 1 of the stream, 64 bits each; room for ETI_PHILOX_BLOCK.

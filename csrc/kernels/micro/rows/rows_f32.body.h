@@ -5,6 +5,7 @@
 #include "kernels/micro/rows/row_softmax.h"
 #include "kernels/micro/rows/rows_f32.h"
 #include "kernels/micro/transpose.h"
+#include "kernels/stack.h"
 
 #if defined(__AVX__)
 #include <immintrin.h>
@@ -37,18 +38,34 @@ static void row_softmax(float *out, const float *x, size_t n) {
   for (size_t i = 0; i < n; i++) out[i] = out[i] / sum;
 }
 
-// The exponentials are summed in pieces that fit a buffer, so that x survives even if out is x;
-// each piece has the lanes of row_sum.
+// The sum of the exponentials of a piece, with the lanes of eti_piece_sum_f32: they are not stored,
+// so that x survives even if a result is written over it.
+ETI_INLINE float piece_sum_exp(const float *x, size_t n, float max) {
+  _Alignas(64) float e[64];
+  const eti_f32x16 *const v = (const eti_f32x16 *)e;
+  eti_f32x16 a = {0}, b = {0}, c = {0}, d = {0};
+  size_t i = 0;
+  for (; i + 64 <= n; i += 64) {
+    for (size_t j = 0; j < 64; j++) e[j] = eti_exp_term_f32(x[i + j] - max);
+    a += v[0];
+    b += v[1];
+    c += v[2];
+    d += v[3];
+  }
+  const size_t rest = n - i;
+  for (size_t j = 0; j < rest; j++) e[j] = eti_exp_term_f32(x[i + j] - max);
+  for (i = 0; i + 16 <= rest; i += 16) a += v[i / 16];
+  for (size_t l = 0; i < rest; i++, l++) b[l] += e[i];
+  a = (a + b) + (c + d);
+  return eti_f32x16_sum(&a);
+}
+
 static void row_log_softmax(float *out, const float *x, size_t n) {
   ET_ASSERT(n > 0 && ETI_HOLDS(out, n, float) && ETI_HOLDS(x, n, float));
   const float max = row_max(x, n);
   double sum = 0.0;
-  float piece[512];
-  for (size_t i = 0; i < n; i += 512) {
-    const size_t m = n - i < 512 ? n - i : 512;
-    for (size_t j = 0; j < m; j++) piece[j] = eti_exp_term_f32(x[i + j] - max);
-    sum += (double)eti_piece_sum_f32(piece, m);
-  }
+  for (size_t i = 0; i < n; i += 512)
+    sum += (double)piece_sum_exp(x + i, n - i < 512 ? n - i : 512, max);
   const float log_sum = (float)eti_log_d(sum);
   ETI_NO_DEPENDENCES
   for (size_t i = 0; i < n; i++) out[i] = x[i] - max - log_sum;
@@ -56,9 +73,10 @@ static void row_log_softmax(float *out, const float *x, size_t n) {
 
 // Softmax and log-softmax of short rows: computes exponentials and logarithms of many rows at
 // once.
+#define FLAT ETI_ON_STACK(1024u, 128u)  // elements processed together
 static void rows_softmax_flat(float *out, const float *x, size_t n, size_t rows, bool log) {
-  float piece[1024], sums[1024];
-  const size_t most = 1024 / n;
+  float piece[FLAT], sums[FLAT];
+  const size_t most = FLAT / n;
   for (size_t first = 0; first < rows; first += most) {
     const size_t m = rows - first < most ? rows - first : most;
     const float *const from = x + first * n;
@@ -89,7 +107,8 @@ static void rows_softmax_flat(float *out, const float *x, size_t n, size_t rows,
   }
 }
 
-#define UPRIGHT 32u  // longest row; transposing longer ones costs more than it gains
+#define UPRIGHT \
+  ETI_ON_STACK(32u, 2u)  // longest row; transposing longer ones costs more than it gains
 
 static void exp_terms(float *x, size_t n) {
   ETI_NO_DEPENDENCES

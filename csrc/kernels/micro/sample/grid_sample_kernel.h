@@ -6,6 +6,7 @@
 #define ET_MICRO_GRID_SAMPLE_H
 
 #include "kernels/micro/isa_select.h"
+#include "kernels/stack.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -14,7 +15,7 @@
 enum { ETI_GRID_SAMPLE_BILINEAR, ETI_GRID_SAMPLE_NEAREST, ETI_GRID_SAMPLE_BICUBIC };
 enum { ETI_GRID_SAMPLE_ZEROS, ETI_GRID_SAMPLE_BORDER, ETI_GRID_SAMPLE_REFLECTION };
 
-#define ETI_GRID_SAMPLE_BLOCK 64u                      // positions at a time
+#define ETI_GRID_SAMPLE_BLOCK ETI_ON_STACK(64u, 4u)    // positions at a time
 #define ETI_GRID_SAMPLE_OUTSIDE (-(INT64_C(1) << 56))  // any position plus this is negative
 
 // One axis of the image.

@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-enum { SOME_CHANNELS = 16 };
+enum { SOME_CHANNELS = ETI_ON_STACK(16, 2) };
 
 // Packs weights as [taps × channels].
 static void pack_weights(const eti_conv *c, size_t first, size_t channels, float *panels) {

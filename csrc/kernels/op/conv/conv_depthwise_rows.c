@@ -72,7 +72,7 @@ typedef struct rows_run {
   bool has_epilogue;
 } rows_run;
 
-enum { MAX_TAPS = ETI_GEMM_CHUNK, MAX_CHANNELS = 16 };
+enum { MAX_TAPS = ETI_ON_STACK(ETI_GEMM_CHUNK, ETI_DW_TAPS), MAX_CHANNELS = 16 };
 
 // One channel, or group of channels, of one image.
 typedef struct channel_run {
@@ -207,18 +207,17 @@ static void run_band(const channel_run *u, size_t o, size_t n, const float *taps
       store_rows(u, u->out + i * b->n_out, at + (ptrdiff_t)i * c->out.c_step, rows);
     return;
   }
-  const float *here[MAX_TAPS];
-  for (size_t t = 0; t < c->k; t++) here[t] = taps[t];
   for (size_t y = 0; y < rows; y++, at += c->out.steps[1]) {
     if (b->n_out == 0) {
-      compute_row(u, o, here, (float *)(uintptr_t)c->out.data + at, width);
+      compute_row(u, o, taps, (float *)(uintptr_t)c->out.data + at, width);
     } else {
-      compute_row(u, o, here, u->out, width);
+      compute_row(u, o, taps, u->out, width);
       for (size_t i = 0; i < n; i++)
         store_rows(u, u->out + i * b->n_out, at + (ptrdiff_t)i * c->out.c_step, 1);
     }
-    for (size_t t = 0; t < c->k; t++) here[t] += b->pitch;
+    for (size_t t = 0; t < c->k; t++) taps[t] += b->pitch;
   }
+  for (size_t t = 0; t < c->k; t++) taps[t] -= rows * b->pitch;
 }
 
 // Computes rows from y on of all slices of the result.

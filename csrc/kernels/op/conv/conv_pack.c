@@ -14,7 +14,7 @@
 
 // ---- weights into panels
 
-enum { PACK_FLOATS = 4 * 1024 };
+enum { PACK_FLOATS = ETI_ON_STACK(4096, 384) };
 
 // Packs the usual layout, [out][in][taps] without gaps: rows are packed unchanged, a few channels
 // at a time, and the values of each tap and channel then move to their positions. Only for whole

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-#define CHUNK 256u  // index tuples whose addresses are kept on the stack
+#define CHUNK ETI_ON_STACK(256u, 32u)  // index tuples whose addresses are kept on the stack
 #define GRAIN_BYTES 65536u
 
 // ---- Moving a chunk
@@ -191,7 +191,7 @@ static et_status run_tuples(const et_kernel_ctx *ctx, const tuple_run *r, eti_in
 
 // Threads share tuples by target: ranges of tuples if all targets differ, else the tuples that
 // write to one part of the tensor, so that those of one target keep their order.
-enum { MAX_SHARES = 16, SHARE_TUPLES = 4 * CHUNK };
+enum { MAX_SHARES = 16, SHARE_TUPLES = 1024 };
 
 typedef struct tuple_shares {
   et_kernel_ctx ctx;

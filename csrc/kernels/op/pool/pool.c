@@ -10,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { ROW = 256 };  // outputs computed at a time
+enum { ROW = ETI_ON_STACK(256, 32) };  // outputs computed at a time
 
 // ---- arguments
 

@@ -39,7 +39,7 @@ static eti_pool_window window_of(const eti_pool *p, size_t d, size_t plane, int6
 
 // ---- windows of a row of outputs: first down their columns, then along them
 
-enum { ROW = 256 };  // columns, or channels, at a time
+enum { ROW = ETI_ON_STACK(256, 48) };  // columns, or channels, at a time
 
 typedef struct row_buffers {
   _Alignas(64) char value[ROW * 8];  // the maximum so far, in the micro-kernel's type

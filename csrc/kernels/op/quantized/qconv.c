@@ -248,7 +248,7 @@ static void patch_piece(const void *ctx, size_t group, size_t row, size_t k0, si
 
 // ---- depthwise
 
-enum { ADDRESSES = 1024, GRAIN = 16 * 1024 };
+enum { ADDRESSES = ETI_ON_STACK(1024, 128), GRAIN = 16 * 1024 };
 
 // Finds the taps of n pixels, from channel `channel` on; padding points to `pads`.
 static void find_taps(const qconv *c, size_t first, size_t n, size_t channel, const int8_t *pads,

@@ -72,7 +72,7 @@ static void count_each(const eti_distinct *r, size_t kept) {
     counts[i] = (int64_t)((uint64_t)counts[i] - (uint64_t)counts[i - 1]);
 }
 
-enum { BLOCK = 256 };
+enum { BLOCK = ETI_ON_STACK(256, 64) };
 
 // Up to BLOCK elements: their positions and whether each is a new one.
 typedef struct element_block {

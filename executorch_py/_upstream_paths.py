@@ -22,6 +22,38 @@ _PACKAGE = "executorch_py"
 # Path below the package -> modules of its names: "module" for all names of a module, "module:A B"
 # for A and B, "module:A>B" for A under the name B. All modules but torch's are below the package.
 UPSTREAM_PATHS: dict[str, tuple[str, ...]] = {
+    "backends.transforms.aten_to_dialect_pass": (
+        "backends.transforms.dialect_substitution:AtenToDialectPass DialectNodeSpec SubstitutionFn",
+    ),
+    "backends.transforms.collapse_view_copy": (
+        "backends.transforms.view_passes:CollapseViewCopyPass",
+    ),
+    "backends.transforms.convert_dtype_pass": (
+        "backends.transforms.dtype_passes:ConvertDtypePass I64toI32",
+    ),
+    "backends.transforms.fuse_batch_norm_with_conv": (
+        "backends.transforms.operator_passes:FuseBatchNormWithConvPass",
+    ),
+    "backends.transforms.fuse_cascaded_view_ops": (
+        "backends.transforms.view_passes:FuseCascadedViewOps",
+    ),
+    "backends.transforms.fuse_view_copy": (
+        "backends.transforms.view_passes:FuseViewCopyTransform",
+    ),
+    "backends.transforms.mean_to_sum_div": ("backends.transforms.operator_passes:MeanToSumDiv",),
+    "backends.transforms.rank_0_to_rank_1": ("backends.transforms.view_passes:Rank0ToRank1Pass",),
+    "backends.transforms.remove_clone_ops": (
+        "backends.transforms.operator_passes:RemoveCloneOpsTransform",
+    ),
+    "backends.transforms.remove_getitem_op": (
+        "backends.transforms.operator_passes:RemoveGetItemPass",
+    ),
+    "backends.transforms.replace_scalar_with_tensor": (
+        "backends.transforms.operator_passes:ReplaceScalarWithTensorArgPass",
+    ),
+    "backends.transforms.view_copy_to_squeeze_unsqueeze": (
+        "backends.transforms.view_passes:ViewCopyToSqueezeUnsqueezePass",
+    ),
     "backends.transforms.utils": (
         "exir.ir.program_constants:create_constant_placeholder create_mutable_buffer",
         "exir.ir.program_constants:delete_constant_placeholder get_param_tensor is_get_attr_node",

@@ -196,7 +196,7 @@ PYTHON_ARROWS: dict[str, set[str]] = {
     | {_EXIR, *_exir("dialects", "serialize"), *_passes("user")},
     # Backends ahead of time.
     "executorch_py.backends": set(),
-    "executorch_py.backends.transforms": _exir("ir"),
+    "executorch_py.backends.transforms": _exir("dialects", "ir") | _passes("to_edge", "user"),
     "executorch_py.backends.reference": _exir("backend", "emit", "ir", "schema", "serialize"),
     f"{_XNNPACK}.payload": _exir("error", "ir", "serialize"),
     f"{_XNNPACK}.ops": _exir("ir") | _xnnpack("payload"),

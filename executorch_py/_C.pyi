@@ -191,6 +191,12 @@ class Method:
         """Runs with the inputs that are set; InvalidArgument when an input was never set."""
     def profile(self) -> list[InstructionRecord]:
         """Runs with the inputs that are set; returns a record of each executed instruction."""
+    def trace(self) -> list[tuple[int, str, list[Any]]]:
+        """Runs with the inputs that are set; returns what each executed instruction computed.
+
+        An item is the instruction, its operator or backend, and copies of its results: the last
+        argument of an operator, all arguments of a delegate's call.
+        """
     def seed(self, seed: int, /) -> None:
         """Restarts the random operators with this seed; a method is loaded with seed 0."""
     def outputs(self, clone_outputs: bool = True, kind: _Kind = None) -> list[Any]: ...

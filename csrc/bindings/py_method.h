@@ -100,4 +100,7 @@ int py_method_set_inputs(py_method *self);
 // Runs with a clock at every instruction (py_profile.c); returns a list of dicts.
 PyObject *py_method_profile(py_method *self);
 
+// Runs and copies the results of every instruction (py_trace.c); returns a list of tuples.
+PyObject *py_method_trace(py_method *self);
+
 #endif  // ET_PY_METHOD_H

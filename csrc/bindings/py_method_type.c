@@ -189,6 +189,15 @@ static PyObject *method_profile(PyObject *object, PyObject *unused) {
   return result;
 }
 
+static PyObject *method_trace(PyObject *object, PyObject *unused) {
+  (void)unused;
+  py_method *self = (py_method *)object;
+  if (enter(self) < 0) return NULL;
+  PyObject *result = py_method_trace(self);
+  leave(self);
+  return result;
+}
+
 static PyObject *method_seed(PyObject *object, PyObject *number) {
   py_method *self = (py_method *)object;
   const unsigned long long seed = PyLong_AsUnsignedLongLongMask(number);
@@ -347,6 +356,8 @@ static PyMethodDef method_methods[] = {
     {"run", method_run, METH_NOARGS, "run($self)\n--\n\nRuns with the inputs that are set."},
     {"profile", method_profile, METH_NOARGS,
      "profile($self)\n--\n\nRuns with the inputs that are set; per instruction its time."},
+    {"trace", method_trace, METH_NOARGS,
+     "trace($self)\n--\n\nRuns with the inputs that are set; per instruction its results."},
     {"seed", method_seed, METH_O,
      "seed($self, seed, /)\n--\n\nRestarts the random operators from this seed."},
     {"outputs", FAST(method_outputs), METH_FASTCALL | METH_KEYWORDS,

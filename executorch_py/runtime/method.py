@@ -67,6 +67,15 @@ class Method:
 
         return profile_of(self._method, inputs, runs, self._n_threads)
 
+    def trace(self, inputs: Sequence[Any]) -> list[tuple[int, str, list[Any]]]:
+        """Copies of the results of each instruction of one run with these flat inputs.
+
+        An item is the instruction's index, its operator or backend, and its results: the last
+        argument of an operator, all arguments of a delegate's call. A loop repeats instructions.
+        """
+        self._method.set_inputs(inputs)
+        return self._method.trace()
+
     def seed(self, seed: int) -> None:
         """Restarts the random operators; a seed gives the same numbers on every machine.
 

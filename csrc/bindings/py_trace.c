@@ -1,0 +1,62 @@
+// py_trace.c — Method.trace(): one run that copies the results of every instruction, for verifiers
+// that look for the first wrong one. Planned memory is written again by later instructions, so the
+// copies are made as the run goes. Relies on the runtime's events; knows no operator.
+#include "bindings/py_method.h"
+
+typedef struct trace {
+  py_method *method;
+  PyObject *list;
+} trace;
+
+// A copy of a value; None when Python has no element type for it.
+static PyObject *copied(py_method *self, const et_value *value) {
+  PyObject *object = value == NULL ? NULL : py_output_object(self, value, true, self->kind);
+  if (object != NULL) return object;
+  PyErr_Clear();
+  Py_RETURN_NONE;
+}
+
+// All arguments of a delegate's call; of an operator's the last one, which is its result again: a
+// tensor, or the list of several.
+static PyObject *results_of(py_method *self, const et_event *event, bool is_delegate) {
+  const size_t first = is_delegate || event->n_args == 0 ? 0 : event->n_args - 1;
+  PyObject *list = PyList_New((Py_ssize_t)(event->n_args - first));
+  for (size_t i = first; list != NULL && i < event->n_args; i++)
+    PyList_SET_ITEM(list, (Py_ssize_t)(i - first), copied(self, event->args[i]));
+  return list;
+}
+
+// Operators have a namespace; ids of backends have none.
+static bool is_qualified(const char *name) {
+  for (; *name != '\0'; name++) {
+    if (name[0] == ':' && name[1] == ':') return true;
+  }
+  return false;
+}
+
+// Records one event; called without the GIL.
+static et_status on_event(void *ctx, const et_event *event) {
+  trace *const to = ctx;
+  if (event->kind != ET_EVENT_END || event->status != ET_OK) return ET_OK;
+  const PyGILState_STATE gil = PyGILState_Ensure();
+  PyObject *results = results_of(to->method, event, !is_qualified(event->operator_name));
+  PyObject *item = results == NULL ? NULL
+                                   : Py_BuildValue("(nsN)", (Py_ssize_t)event->instruction,
+                                                   event->operator_name, results);
+  const bool failed = item == NULL || PyList_Append(to->list, item) < 0;
+  Py_XDECREF(item);
+  if (failed) PyErr_Clear();
+  PyGILState_Release(gil);
+  return failed ? ET_OUT_OF_MEMORY : ET_OK;
+}
+
+PyObject *py_method_trace(py_method *self) {
+  trace to = {.method = self, .list = PyList_New(0)};
+  if (to.list == NULL) return NULL;
+  const et_hooks hooks = {.ctx = &to, .on_event = on_event};
+  self->hooks = &hooks;
+  const int ran = py_method_run(self);
+  self->hooks = NULL;
+  if (ran < 0) Py_CLEAR(to.list);
+  return to.list;
+}

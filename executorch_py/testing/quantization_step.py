@@ -3,7 +3,8 @@
 Backends round at the same places as eager torch, but with other intermediate precision, so that a
 quantized value may differ by one: the result then differs by one quantization step. The step is
 read from the lowered program, through delegates and operators that only move elements. An output
-that is computed from quantized values by any other operator has no step. Knows no tolerances.
+that is computed from quantized values by any other operator has no step; rounding.py decides about
+it. Knows no tolerances.
 """
 
 from __future__ import annotations
@@ -19,9 +20,11 @@ from torch.export.graph_signature import OutputKind
 from executorch_py.exir import memory
 from executorch_py.exir.dialects.own_ops import LIBRARY
 from executorch_py.exir.ir.graph import flat_outputs
+from executorch_py.exir.ir.graph_modules import graph_modules
 from executorch_py.exir.ir.op_traits import (
     DEQUANTIZE,
     MOVES,
+    QUANT_OPS,
     QUANTIZE,
     is_delegate_call,
     is_getitem,
@@ -43,6 +46,22 @@ def output_steps(program: ExportedProgram) -> list[float | None]:
         if spec.kind is OutputKind.USER_OUTPUT
     ]
     return [_step(gm, leaf) for leaf in results]
+
+
+def is_quantized(program: ExportedProgram) -> bool:
+    """Whether a lowered program quantizes values, in itself or in its delegates."""
+    stack = list(graph_modules(program.graph_module))
+    for gm in stack:
+        for node in gm.graph.nodes:
+            if node.op != "call_function":
+                continue
+            if is_delegate_call(node.target):
+                lowered = getattr(gm, node.args[0].target).original_module
+                stack += graph_modules(lowered.graph_module)
+            key = op_key(node.target).removesuffix("_out").removesuffix(".out")
+            if key in QUANT_OPS or key.startswith(f"{LIBRARY}::q"):
+                return True
+    return False
 
 
 def __getattr__(name: str) -> Any:

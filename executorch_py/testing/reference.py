@@ -31,7 +31,7 @@ class NoReference(Exception):
 
 
 @contextmanager
-def _without_fast_paths() -> Iterator[None]:
+def without_fast_paths() -> Iterator[None]:
     """Fast paths of torch's transformer layers are disabled within this context.
 
     In inference they skip padded rows and merge operators. torch.export records the layers without
@@ -49,7 +49,7 @@ def as_exported(
     model: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> list[Any]:
     """The flat outputs of a copy of the model, computed as the exported graph computes them."""
-    with torch.no_grad(), _without_fast_paths():
+    with torch.no_grad(), without_fast_paths():
         return list(pytree.tree_leaves(deep_copy(model)(*args, **kwargs)))
 
 
@@ -107,7 +107,7 @@ def in_float64(
         wide = _wide_copy(model)
         # Quotients of integers and new tensors have the default dtype.
         torch.set_default_dtype(torch.float64)
-        with torch.no_grad(), _without_fast_paths(), _Float64():
+        with torch.no_grad(), without_fast_paths(), _Float64():
             return list(pytree.tree_leaves(wide(*call_args, **call_kwargs)))
     except NoReference:
         raise

@@ -185,8 +185,9 @@ PYTHON_ARROWS: dict[str, set[str]] = {
     _EXIR: {"executorch_py"} | _exir("capture", "emit", "program", "trace_errors"),
     # Packages above the exporter.
     "executorch_py.quantizer": _exir("ir", "settings_check", "trace_errors") | _passes("quantized"),
+    # Verifiers read the tables of a file, and write files of single delegates.
     "executorch_py.testing": {_EXIR}
-    | _exir("schema", "ir", "dialects", "memory", "backend", "program"),
+    | _exir("schema", "ir", "dialects", "memory", "backend", "serialize", "program"),
     "executorch_py.devtools": {"executorch_py"} | _exir("ir", "schema", "serialize", "program"),
     "executorch_py.export": {"executorch_py.quantizer", "executorch_py.runtime"}
     | _exir("schema", "inspect", "backend", "program", "trace_errors"),
@@ -198,7 +199,8 @@ PYTHON_ARROWS: dict[str, set[str]] = {
     "executorch_py.backends": set(),
     "executorch_py.backends.transforms": _exir("dialects", "ir") | _passes("to_edge", "user"),
     "executorch_py.backends.reference": _exir("backend", "emit", "ir", "schema", "serialize"),
-    f"{_XNNPACK}.payload": _exir("error", "ir", "serialize"),
+    # Payloads with more results, which the exporter's verifiers run, are described in its terms.
+    f"{_XNNPACK}.payload": _exir("backend", "error", "ir", "schema", "serialize"),
     f"{_XNNPACK}.ops": _exir("ir") | _xnnpack("payload"),
     # A partition has the exporter's passes, run and checked as the exporter does.
     f"{_XNNPACK}.passes": _exir("error")

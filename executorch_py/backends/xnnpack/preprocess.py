@@ -13,8 +13,10 @@ from executorch_py.backends.xnnpack.ops import VISITORS
 from executorch_py.backends.xnnpack.passes.pipeline import run_graph_passes, run_program_passes
 from executorch_py.backends.xnnpack.payload.graph import refusal
 from executorch_py.backends.xnnpack.payload.graph_builder import Builder
+from executorch_py.backends.xnnpack.payload.open_payload import opened
 from executorch_py.backends.xnnpack.payload.write_payload import Assembler
 from executorch_py.exir.backend.backend_details import BackendDetails, PreprocessResult
+from executorch_py.exir.backend.opened_payload import OpenedPayload
 from executorch_py.exir.schema import CompileSpec
 
 
@@ -41,3 +43,8 @@ class XnnpackBackend(BackendDetails):
         run_graph_passes(graph)
         payload, named = Assembler(graph).run()
         return PreprocessResult(payload, debug_handle_map={}, data_store_output=named)
+
+    @classmethod
+    def opened(cls, payload: bytes) -> OpenedPayload | None:
+        """The payload with its intermediate values as results."""
+        return opened(payload)

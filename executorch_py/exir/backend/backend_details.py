@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from torch.export import ExportedProgram
 
+from executorch_py.exir.backend.opened_payload import OpenedPayload
 from executorch_py.exir.ir.graph import copy_program
 from executorch_py.exir.schema import CompileSpec
 from executorch_py.exir.serialize.named_data import NamedDataStoreOutput
@@ -69,6 +70,14 @@ class BackendDetails(ABC):
 
         The graph given may be changed, the tensors of its state must not be written to.
         """
+
+    @classmethod
+    def opened(cls, payload: bytes) -> OpenedPayload | None:
+        """The payload with its intermediate values as results, for verifiers that compare nodes.
+
+        None for backends whose values stay inside.
+        """
+        return None
 
     @classmethod
     def preprocess_multimethod(

@@ -1,0 +1,86 @@
+"""Sensitivity of a graph: how far its outputs move when its inputs move a little.
+
+A deep network with untrained weights amplifies one rounding to a visible part of its output. The
+measure is the signal-to-noise ratio of the same graph in eager torch on inputs that moved by a
+relative 1e-4, less than the rounding of any quantized value. Knows no programs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import fx
+from torch.utils import _pytree as pytree
+
+from executorch_py.testing.graph_values import last_uses, value_of
+
+RELATIVE = 1e-4
+_DRAWS = 2
+
+
+def sqnr_db(result: torch.Tensor, wanted: torch.Tensor) -> float:
+    """The power of the wanted values over that of the difference, in decibels."""
+    signal = float(wanted.to(torch.float64).square().sum())
+    noise = float((result.to(torch.float64) - wanted.to(torch.float64)).square().sum())
+    if math.isnan(noise) or math.isnan(signal):
+        return math.nan
+    if noise == 0.0:
+        return math.inf
+    return 10 * math.log10(signal / noise) if signal else -math.inf
+
+
+def moved_sqnr_db(
+    module: fx.GraphModule, inputs: Mapping[str, Any], given: set[str]
+) -> list[float | None]:
+    """The SQNR of each output after its inputs moved, the lowest of some draws; None of integers.
+
+    Embeddings stand for inputs of integers.
+    """
+    still = _outputs(module, inputs, given, None)
+    lowest: list[float | None] = [None] * len(still)
+    for seed in range(_DRAWS):
+        generator = torch.Generator().manual_seed(seed)
+        for i, moved in enumerate(_outputs(module, inputs, given, generator)):
+            if isinstance(moved, torch.Tensor) and moved.is_floating_point():
+                lowest[i] = min(sqnr_db(moved, still[i]), lowest[i] or math.inf)
+    return lowest
+
+
+def _outputs(
+    module: fx.GraphModule,
+    inputs: Mapping[str, Any],
+    given: set[str],
+    generator: torch.Generator | None,
+) -> list[Any]:
+    """The outputs; with a generator, the first floats that depend on given inputs are moved."""
+    env: dict[fx.Node, Any] = {}
+    varies: dict[fx.Node, bool] = {}  # and whether it moved
+    last = last_uses(module.graph)
+    for node in module.graph.nodes:
+        if node.op == "output":
+            leaves = pytree.tree_leaves(node.args[0])
+            return [env[n] if isinstance(n, fx.Node) else n for n in leaves]
+        with torch.no_grad():
+            value = value_of(module, node, inputs, env)
+        operands = [n for n in node.all_input_nodes if n in varies]
+        if operands or node.name in given:
+            varies[node] = any(varies[n] for n in operands)
+            if generator is not None and not varies[node] and _is_float(value):
+                value = _moved(value, generator)
+                varies[node] = True
+        env[node] = value
+        for spent in last[node]:
+            del env[spent]
+    return []
+
+
+def _is_float(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.is_floating_point()
+
+
+def _moved(value: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    noise = torch.randn(value.shape, generator=generator, dtype=torch.float32).to(value.dtype)
+    return value * (1 + RELATIVE * noise)

@@ -27,9 +27,11 @@ from executorch_py.exir.emit.emit_values import Ref, scalar_value
 from executorch_py.exir.emit.emitter import MethodEmitter, ProgramState
 from executorch_py.exir.error import InternalError, NotSupportedError
 from executorch_py.exir.ir.graph import lookup_tensor
+from executorch_py.exir.ir.interface_names import input_name, output_names
 from executorch_py.exir.ir.tensor_spec import TensorSpec
 
 _DATA_KINDS = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
+_OF_USER = (OutputKind.USER_OUTPUT, OutputKind.LOSS_OUTPUT)
 _WRITTEN_BACK = (OutputKind.BUFFER_MUTATION, OutputKind.USER_INPUT_MUTATION)
 
 
@@ -94,7 +96,7 @@ class MethodPlan:
         ref = self._user_input(node, spec)
         self._inputs.append(ref)
         described = describe(
-            node.name,
+            input_name(node),
             self.emitter.values.values[ref.id].val,
             node.meta.get("val"),
             self._ep.range_constraints,
@@ -193,6 +195,7 @@ class MethodPlan:
                 f"outputs: expected {len(specs)} values, as in the signature, got {len(results)}"
             )
         refs, described = [], []
+        names = iter(output_names(self._ep))
         for result, node, spec in zip(results, nodes, specs, strict=True):
             if spec.kind in _WRITTEN_BACK:
                 continue
@@ -200,7 +203,8 @@ class MethodPlan:
             refs.append(ref)
             val = node.meta.get("val") if isinstance(node, fx.Node) else None
             value = self.emitter.values.values[ref.id].val
-            name = spec.arg.name or (node.name if isinstance(node, fx.Node) else "")
+            name = next(names, None) if spec.kind in _OF_USER else None
+            name = name or spec.arg.name or (node.name if isinstance(node, fx.Node) else "")
             if not isinstance(spec.arg, TensorArgument) and not name:
                 name = f"output_{len(refs) - 1}"
             ranges = self._ep.range_constraints

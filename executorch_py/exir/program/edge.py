@@ -22,6 +22,7 @@ from executorch_py.exir.dialects.verifier import (
 )
 from executorch_py.exir.error import ExportError, ExportErrorType
 from executorch_py.exir.ir.graph_modules import graph_modules
+from executorch_py.exir.ir.interface_names import note_names
 from executorch_py.exir.ir.signature import (
     program_with_graph,
     updated_signature,
@@ -61,6 +62,7 @@ def generate_edge_program(
 ) -> ExportedProgram:
     """Convert a decomposed program, whose graph is consumed, to the edge dialect."""
     program = _own_tables(program)
+    note_names(program)
     kept = list(core_aten_ops_exception_list or ()), list(preserve_ops or ())
     verifier = EXIREdgeDialectVerifier(config, True, *kept)
     run_pipeline(TO_EDGE, program, config, DECOMPOSED, _dialects(config, verifier(), *kept))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+from itertools import count
 
 from torch.export import ExportedProgram
 
@@ -21,8 +22,11 @@ class RenameBuiltins(Pass):
 
     def run(self, program: ExportedProgram) -> bool:
         shadowing = [n for n in placeholders(program.graph) if hasattr(builtins, n.name)]
+        taken = {node.name for node in program.graph.nodes}
         for node in shadowing:
-            node._rename(f"{node.name}_1")
+            name = next(s for i in count(1) if (s := f"{node.name}_{i}") not in taken)
+            taken.add(name)
+            node._rename(name)
             node.target = node.name
         return bool(shadowing)
 

@@ -206,7 +206,16 @@ REFUSALS: tuple[Refusal, ...] = (
         "executorch_py.exir.edge_to_executorch_passes for the passes of a lowering",
     ),
     Refusal(
-        "exir.passes.propagate_device_pass:PropagateDevicePass",
+        "exir.passes.quant_fusion_pass:_get_node_value_dict "
+        "exir.passes.remove_noop_pass:eliminate_dq_q "
+        "exir.passes.replace_aten_with_edge_pass:DISALLOW_LIST",
+        "a private helper of upstream's passes",
+        "the public passes in executorch_py.exir.passes",
+    ),
+    Refusal(
+        "exir.passes.propagate_device_pass:PropagateDevicePass "
+        "exir.passes.propagate_device_pass:_get_target_device_from_compile_specs "
+        "exir.passes.propagate_device_pass:_parse_device_spec_value",
         "memory of other devices than the CPU is not planned",
         "executorch_py.exir.to_edge_transform_and_lower with a backend that copies itself",
     ),

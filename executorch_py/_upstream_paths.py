@@ -151,6 +151,7 @@ UPSTREAM_PATHS: dict[str, tuple[str, ...]] = {
         "exir.passes.user.export_pass:ExportedProgramPassBase ExportedProgramPassResult Fn",
         "exir.passes.user.export_pass:NodeMetadata NodeMetadataValue PassType ProxyValue Value",
         "exir.passes.user.export_pass:map_args",
+        "exir.passes.user.pass_values:PROTECTED_KEYS",
     ),
     "exir.pass_manager": ("exir.passes.user.pass_manager",),
     "exir.passes._device_copy_ops_registry": ("exir.dialects.device_copy",),

@@ -125,6 +125,7 @@ result = [
     "arguments": _PROGRAM
     + """
 from executorch.backends.xnnpack.utils import utils as u
+from executorch.backends.xnnpack.utils import xnnpack_constants as constants
 
 class Pools(torch.nn.Module):
     def forward(self, x):
@@ -132,6 +133,17 @@ class Pools(torch.nn.Module):
         return (f.avg_pool2d(x, 2).relu(), f.avg_pool2d(x, (2, 3), stride=(1, 2), padding=1),
                 f.max_pool2d(x, 3, dilation=2), x.max(1))
 
+class Convolutions(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.one = torch.nn.Conv2d(4, 8, 3, groups=2)
+        self.back = torch.nn.ConvTranspose2d(8, 4, 3, groups=4)
+
+    def forward(self, x):
+        return self.back(self.one(x))
+
+trained = export(Convolutions(), (torch.ones(1, 4, 9, 9),)).graph
+groups = [u.get_groups_from_conv(n) for n in trained.nodes if n.op == "call_function"]
 ep = to_edge(export(Pools(), (torch.ones(1, 2, 9, 9),))).exported_program()
 calls = [n for n in ep.graph.nodes if n.op == "call_function"]
 pools = [[list(map(list, u.normalize_pool2d_args(n, "max" in n.name)))] for n in calls
@@ -145,7 +157,9 @@ result = [
     u.check_or_raise(True, "x"), u.PERM_NCHW_TO_NHWC, u.PERM_NHWC_TO_NCHW,
     [bool(u.is_depthwise_conv(*a)) for a in (((8, 1, 3, 3), 8), ((8, 2, 3, 3), 4),
      ((8, 1, 3, 3), 8, True), ((8, 2, 3, 3), 4, True), ((8,), 1), ((4, 1), 0))],
-    u.get_input_node(calls[0], 0).name,
+    u.get_input_node(calls[0], 0).name, groups, raised(u.get_groups_from_conv, calls[0]),
+    sorted(n for n in vars(constants) if n.isupper()),
+    [getattr(constants, n) for n in sorted(vars(constants)) if n.isupper()],
 ]
 """,
     "schemas": """

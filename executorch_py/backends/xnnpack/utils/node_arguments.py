@@ -16,6 +16,7 @@ __all__ = [
     "PERM_NCHW_TO_NHWC",
     "PERM_NHWC_TO_NCHW",
     "check_or_raise",
+    "get_groups_from_conv",
     "get_input_node",
     "get_relu_fused_node",
     "get_source_fn",
@@ -88,6 +89,22 @@ def get_source_fn(node: fx.Node) -> Any:
     """The function or class in the model that a call comes from, if tracing recorded it."""
     stack = node.meta.get("source_fn_stack") if node.op == "call_function" else None
     return stack[-1][1] if stack else None
+
+
+def get_groups_from_conv(conv_node: fx.Node) -> int:
+    """The groups of a convolution, by the shapes of its weights and of its channels."""
+    forward = is_call(conv_node, "aten::conv1d", "aten::conv2d", "aten::conv3d")
+    backward = is_call(
+        conv_node,
+        "aten::conv_transpose1d",
+        "aten::conv_transpose2d.input",
+        "aten::conv_transpose3d.input",
+    )
+    if not forward and not backward:
+        raise RuntimeError(f"node {conv_node.name}: expected a convolution, got {conv_node.target}")
+    channels = conv_node if backward else conv_node.args[0]
+    shapes = [n.meta["val"].shape[1] for n in (channels, conv_node.args[1])]
+    return int(shapes[0] // shapes[1])
 
 
 def is_depthwise_conv(

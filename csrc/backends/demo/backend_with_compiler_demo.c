@@ -104,12 +104,15 @@ static et_status read_head(reader *r, uint32_t *n, et_error *err) {
   return ET_OK;
 }
 
+// The value is little-endian and may be shorter than an int32.
 static et_status check_spec(const et_delegate_init *init) {
-  if (init->n_specs == 0 || init->specs[0].value_bytes < 4) return ET_OK;
-  const int32_t shape = (int32_t)eti_u32(init->specs[0].value);
-  ET_CHECK(shape <= MAX_SHAPE, init->prepare->err, ET_INVALID_ARGUMENT,
+  uint32_t shape = 0;
+  const size_t bytes = init->n_specs == 0 ? 0 : init->specs[0].value_bytes;
+  for (size_t i = 0; i < bytes && i < sizeof shape; i++)
+    shape |= (uint32_t)init->specs[0].value[i] << 8 * i;
+  ET_CHECK((int32_t)shape <= MAX_SHAPE, init->prepare->err, ET_INVALID_ARGUMENT,
            "compile specification '%s': expected at most %d, got %ld", init->specs[0].key,
-           MAX_SHAPE, (long)shape);
+           MAX_SHAPE, (long)(int32_t)shape);
   return ET_OK;
 }
 

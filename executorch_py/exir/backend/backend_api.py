@@ -7,6 +7,7 @@ surgery.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -178,19 +179,28 @@ def _checked(
         raise AssertionError(f"the partitioner {who} should not modify the graph module, only tag")
     known = set(result.partition_tags)
     for gm in graph_modules(tagged.graph_module):
-        _check_tags(gm, known, who)
+        _check_tags(gm, known, who, is_branch=gm is not tagged.graph_module)
     _check_inputs(tagged, known, who)
     return tagged
 
 
-def _check_tags(gm: fx.GraphModule, known: set[str], who: str) -> None:
+def _check_tags(gm: fx.GraphModule, known: set[str], who: str, is_branch: bool) -> None:
+    """ValueError for a tag without a specification; a warning in a branch.
+
+    Partitioners written for upstream tag branches and drop the specifications: upstream leaves these
+    nodes to kernels.
+    """
     for node in gm.graph.nodes:
         tag = node.meta.get("delegation_tag")
-        if tag is not None and node.op == "call_function" and tag not in known:
-            raise ValueError(
-                f"{who} tagged '{node.name}' with '{tag}', which partition_tags does not have: "
-                f"they are {sorted(known)}; map every tag to a DelegationSpec there"
-            )
+        if tag is None or node.op != "call_function" or tag in known:
+            continue
+        message = (
+            f"{who} tagged '{node.name}' with '{tag}', which partition_tags does not have: "
+            f"they are {sorted(known)}; map every tag to a DelegationSpec there"
+        )
+        if not is_branch:
+            raise ValueError(message)
+        warnings.warn(f"{message}. Kernels compute this node", stacklevel=2)
 
 
 def _check_inputs(program: ExportedProgram, known: set[str], who: str) -> None:

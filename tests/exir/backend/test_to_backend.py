@@ -156,6 +156,25 @@ def test_bodies_of_control_flow_are_partitioned_too() -> None:
         assert torch.equal(lowered.module()(p, x), model(p, x))
 
 
+def test_tags_of_branches_without_a_specification_are_warned_of_and_left_to_kernels() -> None:
+    class Forgets(Partitioner):
+        def partition(self, exported_program: ExportedProgram) -> PartitionResult:
+            for node in exported_program.graph_module.true_graph_0.graph.nodes:
+                if node.op == "call_function":
+                    node.meta["delegation_tag"] = "forgotten"
+            return PartitionResult(exported_program, {})
+
+    class Model(nn.Module):
+        def forward(self, p: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+            return torch.cond(p, lambda t: t + t, lambda t: t.sin(), (x,))
+
+    model, x = Model(), torch.randn(3)
+    manager = edge(model, (torch.tensor(True), x))
+    with pytest.warns(UserWarning, match="with 'forgotten', .* Kernels compute this node"):
+        lowered = manager.to_backend(Forgets()).exported_program()
+    assert torch.equal(lowered.module()(torch.tensor(True), x), model(torch.tensor(True), x))
+
+
 def test_a_whole_program_is_lowered_without_a_partitioner() -> None:
     model = Small()
     program = edge(model).exported_program()

@@ -167,7 +167,7 @@ def _checked(
             f"partition_tags), got {type(result).__name__}"
         )
     if result.partition_tags is None:
-        raise ValueError(f"{who}: expected partition_tags, a DelegationSpec for each tag, got none")
+        raise AssertionError(f"{who}: expected partition_tags, a dict of DelegationSpec, got None")
     for tag, spec in result.partition_tags.items():
         if not isinstance(spec, DelegationSpec):
             raise TypeError(
@@ -178,21 +178,37 @@ def _checked(
     if _validation.get() and not is_identical_graph(tagged.graph_module, program.graph_module):
         raise AssertionError(f"the partitioner {who} should not modify the graph module, only tag")
     known = set(result.partition_tags)
-    for gm in graph_modules(tagged.graph_module):
-        _check_tags(gm, known, who, is_branch=gm is not tagged.graph_module)
+    # A backend may partition its own part: nodes there have tags of the partition around it.
+    given = [{node.name: _tag(node) for node in gm.graph.nodes} for gm in _graphs(program)]
+    for i, gm in enumerate(_graphs(tagged)):
+        around = given[i] if i < len(given) else {}
+        _check_tags(gm, known, who, around, is_branch=i > 0)
     _check_inputs(tagged, known, who)
     return tagged
 
 
-def _check_tags(gm: fx.GraphModule, known: set[str], who: str, is_branch: bool) -> None:
+def _graphs(program: ExportedProgram) -> list[fx.GraphModule]:
+    return list(graph_modules(program.graph_module))
+
+
+def _tag(node: fx.Node) -> str | None:
+    tag: str | None = node.meta.get("delegation_tag")
+    return tag
+
+
+def _check_tags(
+    gm: fx.GraphModule, known: set[str], who: str, around: dict[str, str | None], is_branch: bool
+) -> None:
     """ValueError for a tag without a specification; a warning in a branch.
 
-    Partitioners written for upstream tag branches and drop the specifications: upstream leaves these
-    nodes to kernels.
+    Partitioners written for upstream tag branches and drop the specifications: upstream leaves
+    these nodes to kernels.
     """
     for node in gm.graph.nodes:
-        tag = node.meta.get("delegation_tag")
+        tag = _tag(node)
         if tag is None or node.op != "call_function" or tag in known:
+            continue
+        if tag == around.get(node.name):
             continue
         message = (
             f"{who} tagged '{node.name}' with '{tag}', which partition_tags does not have: "

@@ -175,6 +175,28 @@ def test_tags_of_branches_without_a_specification_are_warned_of_and_left_to_kern
     assert torch.equal(lowered.module()(torch.tensor(True), x), model(torch.tensor(True), x))
 
 
+class NestsBackend(BackendDetails):
+    """A backend that hands its multiplications on, and ignores the tags that led to it."""
+
+    @staticmethod
+    def preprocess(
+        edge_program: ExportedProgram, compile_specs: list[CompileSpec]
+    ) -> PreprocessResult:
+        inner = to_backend(edge_program, TakeOperators(["aten::mul.Tensor"]))
+        return PreprocessResult(f"{len(get_delegates(inner.graph))} inside".encode())
+
+
+def test_a_backend_may_partition_its_own_part() -> None:
+    class Model(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return (x * x).sin()
+
+    outer = AllNodePartitioner(NestsBackend.__name__, [])
+    program = edge(Model(), (torch.ones(3),)).to_backend(outer).exported_program()
+    (lowered,) = get_lowered_backend_modules(program.graph_module)
+    assert lowered.processed_bytes == b"1 inside"
+
+
 def test_a_whole_program_is_lowered_without_a_partitioner() -> None:
     model = Small()
     program = edge(model).exported_program()

@@ -17,6 +17,7 @@ from torch._C import DispatchKey
 from torch.library import Library
 
 from executorch_py.exir.dialects.dtype_rules import LEGAL_DTYPES, DtypeRule, dtype_rule
+from executorch_py.exir.dialects.quantized_ops import NAMESPACE, register_quantized_ops
 from executorch_py.exir.ir.out_variants import find_out_variant
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -225,13 +226,15 @@ class _OpNamespace(types.ModuleType):
     def __getattr__(self, op_name: str) -> EdgeOpOverloadPacket:
         if op_name.startswith("__"):
             raise AttributeError(op_name)
-        try:
-            parent = getattr(getattr(torch.ops, self._name), op_name)
-        except AttributeError:
+        parent = getattr(getattr(torch.ops, self._name), op_name, None)
+        if parent is None and self._name == NAMESPACE:
+            register_quantized_ops()  # torch defines this library when it is asked to
+            parent = getattr(getattr(torch.ops, self._name), op_name, None)
+        if parent is None:
             raise AttributeError(
                 f"'{self._dialect}.{self._name}' has no operator '{op_name}': torch knows no "
                 f"{self._name}::{op_name}; import the library that defines it first"
-            ) from None
+            )
         packet = _PACKET_OF_DIALECT[self._dialect](f"{self._name}::{op_name}", op_name, parent)
         packet.__module__ = f"{self.__name__}"
         setattr(self, op_name, packet)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import pickle
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -160,3 +162,14 @@ def test_schema_arguments_know_their_dtypes() -> None:
     assert argument.name == "self"
     assert torch.int32 in argument.allowed_types
     assert torch.float32 not in argument.allowed_types
+
+
+def test_quantized_operators_are_there_without_an_import_of_their_library() -> None:
+    script = (
+        "from executorch_py.exir.dialects._ops import ops\n"
+        "print(ops.edge.quantized_decomposed.quantize_per_tensor.default.name())\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], check=True, capture_output=True, text=True
+    )
+    assert done.stdout == "quantized_decomposed::quantize_per_tensor\n"

@@ -78,10 +78,13 @@ for node in made:
     delete_constant_placeholder(ep, node)
 state = program()
 buffer = create_mutable_buffer(state, "b_state", torch.zeros(3))
+taken = program()
+renamed = [create_mutable_buffer(taken, n, torch.zeros(3)).name for n in ("x", "0_cache")]
 outputs = [[s.kind.name, s.arg.name, s.target] for s in state.graph_signature.output_specs]
 results = [n.name for n in state.graph.output_node().args[0]]
 result = [facts, other, set_values, again is made[0], after, refused, used, inputs(ep),
           sorted(ep.state_dict), sorted(ep.constants), inputs(state), outputs, results,
+          renamed, inputs(taken), sorted(taken.state_dict),
           sorted(state.state_dict), list(buffer.meta["val"].shape),
           raised(create_mutable_buffer, state, "", torch.zeros(1)),
           raised(create_mutable_buffer, state, "b_state", torch.zeros(1))]

@@ -156,6 +156,12 @@ except RuntimeError as caught:
 f = lambda v: v.relu().neg()
 result = [shown(cls(ep)(ep.graph_module)) for cls in (Mine, Other) for ep in [program(f, x)]]
 result.append(error)
+traced = program(f, x)
+old = next(n for n in traced.graph.nodes if "relu" in n.name)
+old.meta["stack_trace"] = "seen before"
+made = next(n for n in Mine(traced)(traced.graph_module).graph_module.graph.nodes if "clamp" in
+            n.name)
+result.append(made.meta["stack_trace"].startswith("seen before\\n"))
 """,
 }
 

@@ -11,6 +11,7 @@ Names and arguments are upstream's.
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -76,6 +77,8 @@ class AtenToDialectPass(ExportPass):
             with graph_module.graph.inserting_before(node):
                 made = graph_module.graph.call_function(spec.op, spec.args, spec.kwargs or {})
             made.meta = node.meta
+            here = traceback.format_stack(limit=1)[0]
+            made.meta["stack_trace"] = f"{node.meta.get('stack_trace', '')}\n{here}"
             node.replace_all_uses_with(made)
             graph_module.graph.erase_node(node)
             modified = True

@@ -6,6 +6,7 @@ change together. The exporter's own passes use constants.py.
 
 from __future__ import annotations
 
+from itertools import count
 from typing import Any
 
 import torch
@@ -114,8 +115,10 @@ def _example(graph: fx.Graph, data: torch.Tensor) -> Any:
 
 
 def _placeholder(graph: fx.Graph, name: str) -> fx.Node:
-    """A placeholder at the current place; torch.fx may give it another name."""
-    node = graph.create_node("placeholder", name, name=name)
+    """A placeholder at the current place, under another name if a node has this one."""
+    used = {node.name for node in graph.nodes}
+    candidates = (name if i == 0 else f"{name}_{i}" for i in count())
+    node = graph.create_node("placeholder", name, name=next(c for c in candidates if c not in used))
     node.target = node.name
     node.meta[_REQUESTED] = name
     return node

@@ -32,8 +32,15 @@ from executorch_py.testing.file_values import FileValues, file_values
 from executorch_py.testing.graph_values import model_graph
 from executorch_py.testing.quantization_step import is_quantized, output_steps
 from executorch_py.testing.random_draws import draws_of_model, draws_of_program
-from executorch_py.testing.reference import WIDE, NoReference, as_exported, in_float64
-from executorch_py.testing.rounding import Rounded, RoundedOutput, first_line, rounded
+from executorch_py.testing.reference import (
+    WIDE,
+    NoReference,
+    as_exported,
+    first_line,
+    in_float64,
+    named_error,
+)
+from executorch_py.testing.rounding import Rounded, RoundedOutput, rounded
 from executorch_py.testing.sizes import SizedInputs, Sizes
 
 if TYPE_CHECKING:
@@ -189,7 +196,7 @@ def _rounded(
             return None
         return rounded(graph, lambda: values(_clone(case.flat)), ours, eager)
     except Exception as error:  # the report says why, whatever the model or the file does
-        return f"nodes are not compared: {first_line(error)}"
+        return f"nodes are not compared: {named_error(error)}"
 
 
 def compare_runs(
@@ -220,7 +227,9 @@ def compare_runs(
         except Exception as error:
             if case.is_given:
                 raise
-            raise ParityError(f"at {case.label}, that is {case.sizes}: {error}") from error
+            raise ParityError(
+                f"at {case.label}, that is {case.sizes}: {first_line(error)}"
+            ) from error
         if len(ours) != len(expected):
             raise ParityError(
                 f"at {case.label}: expected {len(expected)} outputs as in eager torch, got "

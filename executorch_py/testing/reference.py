@@ -7,6 +7,8 @@ neither programs nor tolerances.
 
 from __future__ import annotations
 
+import contextlib
+import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -24,6 +26,19 @@ WIDE = {
     torch.complex32: torch.complex128,
     torch.complex64: torch.complex128,
 }
+
+
+def first_line(error: BaseException) -> str:
+    """The message of an error without what follows its first line, such as torch's tracebacks."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if lines and "traceback" in lines[0].lower():  # the message is at its end
+        lines = lines[-1:]
+    return lines[0] if lines else type(error).__name__
+
+
+def named_error(error: BaseException) -> str:
+    """The type of an error and the first line of its message."""
+    return f"{type(error).__name__}: {first_line(error)}"
 
 
 class NoReference(Exception):
@@ -107,13 +122,13 @@ def in_float64(
         wide = _wide_copy(model)
         # Quotients of integers and new tensors have the default dtype.
         torch.set_default_dtype(torch.float64)
-        with torch.no_grad(), without_fast_paths(), _Float64():
+        # Graph modules print a traceback of their own when they fail.
+        quiet = contextlib.redirect_stderr(io.StringIO())
+        with quiet, torch.no_grad(), without_fast_paths(), _Float64():
             return list(pytree.tree_leaves(wide(*call_args, **call_kwargs)))
     except NoReference:
         raise
     except Exception as error:
-        raise NoReference(
-            f"{type(error).__name__}: {str(error).strip().splitlines()[0]}"
-        ) from error
+        raise NoReference(named_error(error)) from error
     finally:
         torch.set_default_dtype(default)

@@ -21,6 +21,7 @@ from executorch_py.testing.file_values import FileValues
 from executorch_py.testing.graph_values import ModelGraph
 from executorch_py.testing.lockstep import MOVES, Difference, Lockstep, Walk
 from executorch_py.testing.nearest import FURTHEST, TIE, is_within, limits_of
+from executorch_py.testing.reference import named_error
 from executorch_py.testing.sensitivity import RELATIVE, moved_sqnr_db, sqnr_db
 
 # Largest deviation of a file that shows no values, in decibels below the sensitivity of the graph:
@@ -96,7 +97,7 @@ def rounded(
     try:
         found = values()
     except Exception as error:  # of a file that runs, but whose parts cannot be run alone
-        explanation = [f"nodes of the file are not compared: {first_line(error)}"]
+        explanation = [f"nodes of the file are not compared: {named_error(error)}"]
     walk = Lockstep(graph.module, found.tensors).run(graph.inputs, graph.given)
     first = len(walk.outputs) - len(eager)  # outputs of the graph begin with its state
     outputs = [
@@ -108,14 +109,6 @@ def rounded(
     is_wrong &= found.is_one_run
     is_hidden = difference is not None or not walk.agreeing or not found.is_exact
     return Rounded(outputs, is_wrong, is_hidden, explanation or _explained(walk))
-
-
-def first_line(error: BaseException) -> str:
-    """The type of an error and its message without what follows the first line."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    if lines and lines[0].startswith("Traceback"):
-        lines = lines[-1:]
-    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
 
 
 def _sqnr(ours: Any, eager: Any) -> float | None:

@@ -9,8 +9,9 @@ import pytest
 import torch
 from support.tolerance import F64_OVER_F32, assert_near
 from torch import nn
+from torch.ao.quantization.fx import _decomposed  # noqa: F401 - the operators of Rounds
 
-from executorch_py.testing.reference import NoReference, as_exported, in_float64
+from executorch_py.testing.reference import NoReference, as_exported, first_line, in_float64
 
 X = torch.tensor([0.1, 0.2, 0.3])
 N = torch.tensor([1, 2, 3])
@@ -99,3 +100,29 @@ def test_a_graph_is_copied_without_a_warning_of_torchs_own() -> None:
         warnings.simplefilter("error")
         as_exported(graph, (torch.randn(1, 2),), {})
         in_float64(graph, (torch.randn(1, 2),), {})
+
+
+def test_a_graph_that_is_not_run_in_float64_prints_no_traceback(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    class Rounds(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            numbers = (0.25, 3, -128, 127, torch.int8)
+            return torch.ops.quantized_decomposed.quantize_per_tensor(x, *numbers)
+
+    graph = torch.export.export(Rounds(), (X,)).module()
+    with pytest.raises(NoReference, match="float64"):
+        in_float64(graph, (X,), {})
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("message", "line"),
+    [
+        ("sizes differ\n\nWhile executing %add\nOriginal traceback:\nNone", "sizes differ"),
+        ("\n  Traceback (most recent call last):\n  File x\nValueError: no", "ValueError: no"),
+        ("", "RuntimeError"),
+    ],
+)
+def test_messages_have_no_traceback(message: str, line: str) -> None:
+    assert first_line(RuntimeError(message)) == line

@@ -21,17 +21,12 @@ from typing import Any
 import torch
 from torch import nn
 from torch.export import ExportedProgram
-from torch.utils._pytree import tree_leaves
 
 from executorch_py.exir.program.edge import to_edge
 from executorch_py.exir.program.executorch import ExecutorchProgramManager
 from executorch_py.exir.program.lower import to_edge_transform_and_lower
 from executorch_py.exir.trace_errors import TraceError, readable_errors
 from executorch_py.export.example_inputs import Examples, calibration_samples, example_inputs
-
-# A value in the middle between two steps of an activation rounds to either side, and changes every
-# output that it has a part in by a step times a weight: bounded by this share of the largest.
-QUANTIZED_SHARE = 0.02
 
 
 def export_model(options: Namespace) -> int:
@@ -47,21 +42,11 @@ def export_model(options: Namespace) -> int:
         program = _lowered(exported, options.backend)
     print(program._load("forward").signature)
     if options.verify:
-        atol = _bound_of_quantized(reference, examples) if options.quantize else None
-        rtol = None if atol is None else 0.0
-        print(program.verify(reference, *examples.args, rtol=rtol, atol=atol, **examples.kwargs))
+        print(program.verify(reference, *examples.args, **examples.kwargs))
     program.save(output)
     program.write_tensor_data_to_file(output.parent)
     _print_result(program, output, options)
     return 0
-
-
-def _bound_of_quantized(reference: Any, examples: Examples) -> float:
-    """The tolerance of a quantized model, whose values may round to either side of a step."""
-    with torch.no_grad():
-        outputs = tree_leaves(reference(*examples.args, **examples.kwargs))
-    sizes = [float(o.abs().max()) for o in outputs if isinstance(o, torch.Tensor) and o.numel()]
-    return QUANTIZED_SHARE * max(sizes, default=0.0)
 
 
 def _print_result(program: ExecutorchProgramManager, output: Path, options: Namespace) -> None:

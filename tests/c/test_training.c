@@ -120,9 +120,16 @@ static void indices_that_do_not_fit_the_outputs_are_refused(void) {
   EXPECT_ERROR(&err, ET_INVALID_PROGRAM, "expected 1 gradients and parameters, as many as names");
   EXPECT(init_with(&forward, index_of(2), index_of(1), a_name, &err) == ET_INVALID_PROGRAM);
   EXPECT(init_with(&forward, index_of(1), index_of(4), a_name, &err) == ET_INVALID_PROGRAM);
-  EXPECT_ERROR(&err, ET_INVALID_PROGRAM, "expected an index of 0 to 3, got 4");
+  EXPECT(init_with(&forward, index_of(1), index_of(INT64_MAX), a_name, &err) == ET_INVALID_PROGRAM);
+  EXPECT_ERROR(&err, ET_INVALID_PROGRAM,
+               "expected the index of an output, got 9223372036854775807");
   EXPECT(init_with(&forward, index_of(-1), index_of(2), a_name, &err) == ET_INVALID_PROGRAM);
   EXPECT(init_with(&forward, index_of(INT64_MIN), index_of(2), a_name, &err) == ET_INVALID_PROGRAM);
+}
+
+static void indices_that_count_values_written_back_are_those_of_the_last_outputs(void) {
+  et_error err = {.status = ET_OK};
+  EXPECT(init_with(&forward, index_of(3), index_of(4), a_name, &err) == ET_OK);
 }
 
 static void lists_of_another_kind_are_refused(void) {
@@ -158,6 +165,7 @@ static const et_test tests[] = {
     ET_CASE(a_program_without_gradients_is_refused_with_a_remedy),
     ET_CASE(a_made_program_is_accepted_when_its_lists_agree),
     ET_CASE(indices_that_do_not_fit_the_outputs_are_refused),
+    ET_CASE(indices_that_count_values_written_back_are_those_of_the_last_outputs),
     ET_CASE(lists_of_another_kind_are_refused),
     ET_CASE(parameters_without_memory_of_their_own_are_refused),
 };

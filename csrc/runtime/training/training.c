@@ -44,15 +44,17 @@ static et_status read_index(const et_method *method, const char *prefix, size_t 
   ET_TRY(find_constant(method, prefix, &plan, err));
   ET_CHECK(plan.outputs.n == 1 && constant_output(plan.table, 0, &value) && value.tag == ET_INT,
            err, ET_INVALID_PROGRAM, "method '%s': expected one integer as output", plan.name);
-  const size_t n = method->plan.outputs.n;
-  ET_CHECK(value.as.i >= 0 && (uint64_t)value.as.i <= n, err, ET_INVALID_PROGRAM,
-           "method '%s': expected an index of 0 to %zu, got %lld", plan.name, n,
+  ET_CHECK(value.as.i >= 0 && value.as.i <= INT32_MAX, err, ET_INVALID_PROGRAM,
+           "method '%s': expected the index of an output, got %lld", plan.name,
            (long long)value.as.i);
   *index = (size_t)value.as.i;
   return ET_OK;
 }
 
-static et_status check_names(const et_training *training, const eti_plan *names, et_error *err) {
+// Checks that gradients and parameters are the last outputs, as many as names.
+// Upstream: its exporter also counts values that are written back to buffers, which are no outputs;
+// indices that are larger by their number are moved back.
+static et_status check_names(et_training *training, const eti_plan *names, et_error *err) {
   et_value value;
   for (size_t i = 0; i < names->outputs.n; i++) {
     ET_CHECK(constant_output(names->table, i, &value) && value.tag == ET_STRING, err,
@@ -60,12 +62,14 @@ static et_status check_names(const et_training *training, const eti_plan *names,
   }
   const size_t n_outputs = training->method->plan.outputs.n;
   ET_CHECK(training->i_parameter - training->i_gradient == training->n &&
-               n_outputs - training->i_parameter == training->n,
+               training->n <= n_outputs / 2 && training->i_gradient >= n_outputs - 2 * training->n,
            err, ET_INVALID_PROGRAM,
            "method '%s': expected %zu gradients and parameters, as many as names, got gradients "
            "from output %zu and parameters from output %zu of %zu",
            training->method->plan.name, training->n, training->i_gradient, training->i_parameter,
            n_outputs);
+  training->i_gradient = n_outputs - 2 * training->n;
+  training->i_parameter = n_outputs - training->n;
   return ET_OK;
 }
 

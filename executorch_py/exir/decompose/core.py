@@ -14,6 +14,11 @@ from typing import Any
 import torch
 from torch.export import ExportedProgram, default_decompositions
 
+from executorch_py.exir.decompose.backward import (
+    backward_decompositions,
+    is_joint,
+    joint_decompositions,
+)
 from executorch_py.exir.decompose.half import half_decompositions
 from executorch_py.exir.decompose.linalg import keep_singular_checks
 from executorch_py.exir.decompose.matmul import product_decompositions
@@ -58,6 +63,7 @@ def _full_table(operators: int) -> dict[Any, Any]:
     table.update(recurrent_decompositions())
     table.update(resample_decompositions())
     table.update(half_decompositions(table))
+    table.update(backward_decompositions())
     table[torch.ops.aten.constant_pad_nd.default] = _pad
     table[torch.ops.aten.select_scatter.default] = _select_scatter
     table[torch.ops.aten.take.default] = _take
@@ -134,6 +140,8 @@ def decompose(program: ExportedProgram, table: Mapping[Any, Any]) -> ExportedPro
     Torch 2.13 copies tree specs inside and then warns that their leaf class is deprecated. No user
     can do anything about it.
     """
+    if is_joint(program):
+        table = {**joint_decompositions(), **table}
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", r"`isinstance\(treespec, LeafSpec\)`", FutureWarning)
         program = _with_wide_softshrinks(program)

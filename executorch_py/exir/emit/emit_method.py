@@ -32,7 +32,8 @@ from executorch_py.exir.ir.tensor_spec import TensorSpec
 
 _DATA_KINDS = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
 _OF_USER = (OutputKind.USER_OUTPUT, OutputKind.LOSS_OUTPUT)
-_WRITTEN_BACK = (OutputKind.BUFFER_MUTATION, OutputKind.USER_INPUT_MUTATION)
+# Results that a method writes to its state or inputs instead of returning them.
+WRITTEN_BACK = (OutputKind.BUFFER_MUTATION, OutputKind.USER_INPUT_MUTATION)
 
 
 class MethodPlan:
@@ -197,7 +198,7 @@ class MethodPlan:
         refs, described = [], []
         names = iter(output_names(self._ep))
         for result, node, spec in zip(results, nodes, specs, strict=True):
-            if spec.kind in _WRITTEN_BACK:
+            if spec.kind in WRITTEN_BACK:
                 continue
             ref = self.emitter.value(result)
             refs.append(ref)

@@ -12,6 +12,7 @@ from torch.utils import _pytree as pytree
 
 from executorch_py.exir import schema
 from executorch_py.exir.emit.emit_constants import ConstantStore, dense, tensor_value
+from executorch_py.exir.emit.emit_method import WRITTEN_BACK
 from executorch_py.exir.emit.emit_signature import tree_json
 from executorch_py.exir.emit.emit_values import scalar_value
 from executorch_py.exir.error import NotSupportedError
@@ -55,10 +56,14 @@ def _leaf(name: str, value: Any, constants: ConstantStore) -> schema.KernelTypes
 
 def training_getters(methods: Mapping[str, ExportedProgram]) -> dict[str, Any]:
     """Index of the first gradient and of the first parameter among a joint (training) graph's
-    outputs."""
+    outputs, and the parameters' names.
+
+    Upstream: counts values that are written back to buffers, which are no outputs of the method.
+    """
     found: dict[str, Any] = {}
     for name, ep in methods.items():
-        kinds = [spec.kind for spec in ep.graph_signature.output_specs]
+        specs = ep.graph_signature.output_specs
+        kinds = [spec.kind for spec in specs if spec.kind not in WRITTEN_BACK]
         if OutputKind.GRADIENT_TO_PARAMETER not in kinds:
             continue
         found[f"__et_training_gradients_index_{name}"] = kinds.index(
@@ -67,8 +72,6 @@ def training_getters(methods: Mapping[str, ExportedProgram]) -> dict[str, Any]:
         if OutputKind.TOKEN in kinds:
             found[f"__et_training_parameters_index_{name}"] = kinds.index(OutputKind.TOKEN)
         found[f"__et_training_fqn_{name}"] = [
-            spec.target
-            for spec in ep.graph_signature.output_specs
-            if spec.kind is OutputKind.GRADIENT_TO_PARAMETER
+            spec.target for spec in specs if spec.kind is OutputKind.GRADIENT_TO_PARAMETER
         ]
     return found

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from executorch_py.errors import InvalidArgument
+from executorch_py.errors import InvalidArgument, InvalidProgram
 from executorch_py.extension.pybindings.portable_lib import (
     ExecuTorchModule,
     _load_for_executorch,
@@ -92,10 +92,20 @@ class TrainingModule:
                     "torch.export.experimental._export_forward_backward "
                     "[InvalidArgument, error: 0x12]"
                 )
-            (first_gradient,) = self.model.run_method(f"{GRADIENTS}{method_name}")
-            (first_parameter,) = self.model.run_method(f"{PARAMETERS}{method_name}")
             names = self.model.run_method(f"{NAMES}{method_name}")
-            layout = self._layouts[method_name] = (first_gradient, first_parameter, names)
+            (gradient,) = self.model.run_method(f"{GRADIENTS}{method_name}")
+            (parameter,) = self.model.run_method(f"{PARAMETERS}{method_name}")
+            # Upstream: its exporter also counts values that are written back to buffers, which are
+            # no outputs; gradients and parameters are the last outputs in any case.
+            last = self.model.method_meta(method_name).num_outputs() - len(names)
+            if parameter - gradient != len(names) or not 0 <= last - len(names) <= gradient:
+                raise InvalidProgram(
+                    f"method {quoted(method_name)}: expected {len(names)} gradients and "
+                    f"parameters, as many as names, got gradients from output {gradient} and "
+                    f"parameters from output {parameter} of {last + len(names)} "
+                    "[InvalidProgram, error: 0x23]"
+                )
+            layout = self._layouts[method_name] = (last - len(names), last, names)
         return layout
 
 

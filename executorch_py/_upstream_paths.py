@@ -111,6 +111,10 @@ UPSTREAM_PATHS: dict[str, tuple[str, ...]] = {
         "exir.backend.tagging:remove_first_quant_and_last_dequant tag_constant_data",
         "exir.backend.tagging:tag_mutated_buffer",
     ),
+    "exir.banked_memory_planning": (
+        "exir.memory.banks",
+        "exir.passes.lower.memory_planning:banked_memory_planning_pass",
+    ),
     "exir.capture._capture": ("exir.capture:CallSpec CaptureConfig capture",),
     "exir.capture._config": (
         "exir.capture:CaptureConfig",
@@ -142,7 +146,11 @@ UPSTREAM_PATHS: dict[str, tuple[str, ...]] = {
     "exir.emit._emit_program": ("exir.emit.emitter_output:EmitterOutput emit_program",),
     "exir.graph_module": ("exir.ir.graph_modules",),
     "exir.lowered_backend_module": ("exir.backend.lowered_module",),
-    "exir.memory_planning": ("exir.memory.planning", "exir.memory.graph_queries"),
+    "exir.memory_planning": (
+        "exir.memory.planning",
+        "exir.memory.graph_queries",
+        "exir.memory.shared_objects",
+    ),
     "exir.operator": (),
     "exir.operator.convert": ("exir.ir.op_conversion",),
     "exir.pass_base": (

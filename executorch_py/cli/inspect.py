@@ -20,10 +20,32 @@ from executorch_py.terminal_text import message_text, name_text, quoted, shorten
 def inspect(options: argparse.Namespace) -> int:
     """Print the contents and needs of a program file."""
     facts = collect(options.file)
+    add_banks(facts, [bank_of(text) for text in options.bank])
     # json.dumps() escapes every control character but DEL.
     data = json.dumps(facts, indent=2).replace("\x7f", "\\u007f") if options.json else ""
     print(data or text(options.file, facts))
     return 0
+
+
+def bank_of(text: str) -> tuple[str, int, int]:
+    """Name, memory and bytes of a bank on the command line."""
+    name, _, rest = text.partition(":")
+    memory, _, size = rest.partition(":")
+    if not name or not memory.isdecimal() or not size.isdecimal() or int(memory) < 1:
+        raise ValueError(
+            f"--bank: expected NAME:MEMORY:BYTES such as sram:1:65536, got {quoted(text)}"
+        )
+    return name, int(memory), int(size)
+
+
+def add_banks(facts: dict[str, Any], banks: list[tuple[str, int, int]]) -> None:
+    """Adds the use of each bank to the facts of each method."""
+    for method in facts["methods"]:
+        planned = dict(enumerate(method["planned_bytes"], 1))
+        method["banks"] = [
+            {"name": name, "memory": memory, "used": planned.get(memory, 0), "size": size}
+            for name, memory, size in banks
+        ]
 
 
 def collect(path: str) -> dict[str, Any]:
@@ -51,6 +73,7 @@ def collect(path: str) -> dict[str, Any]:
                 "values": info["n_values"],
                 "instructions": meta.num_instructions,
                 "planned_bytes": list(meta.planned_bytes),
+                "banks": [],
                 "operators": meta.operators,
                 "missing_operators": sorted(set(meta.operators) - set(known)),
                 "custom_operators": {op: origins[op] for op in meta.operators if op in origins},
@@ -119,6 +142,13 @@ def method_lines(method: dict[str, Any]) -> list[str]:
     planned = ", ".join(size(n) for n in method["planned_bytes"]) or "none"
     lines.append(f"  {method['instructions']} instructions, {method['values']} values")
     lines.append(f"  planned memory: {planned}")
+    for bank in method["banks"]:
+        over = bank["used"] - bank["size"]
+        note = f", {over} too many" if over > 0 else ""
+        lines.append(
+            f"    memory {bank['memory']}, {name_text(bank['name'])}: {bank['used']} of "
+            f"{bank['size']} bytes{note}"
+        )
     if method["attributes"]:
         lines.append(f"  named buffers: {', '.join(map(name_text, method['attributes']))}")
     if method["operators"]:

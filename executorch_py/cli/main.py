@@ -25,6 +25,13 @@ def build_parser() -> argparse.ArgumentParser:
     inspect = commands.add_parser("inspect", help="show the contents and needs of a program")
     inspect.add_argument("file", help="the .pte program")
     add_ops(inspect)
+    inspect.add_argument(
+        "--bank",
+        action="append",
+        default=[],
+        metavar="NAME:MEMORY:BYTES",
+        help="name and size of a planned memory of the target, e.g. sram:1:65536; repeat it",
+    )
     inspect.add_argument("--json", action="store_true", help="print JSON")
 
     doctor = commands.add_parser("doctor", help="show installed and missing parts")

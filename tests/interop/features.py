@@ -76,6 +76,13 @@ def planned(**options: Any) -> Callable[[str], dict[str, Any]]:
     return config
 
 
+def banked(package: str) -> dict[str, Any]:
+    module = importlib.import_module(f"{package}.exir.banked_memory_planning")
+    banks = [module.Bank("sram", 64, 1), module.Bank("dram", 4096, 2)]
+    target = module.TargetMemoryMap(banks)
+    return {"memory_planning_pass": module.banked_memory_planning_pass(target)}
+
+
 def initial_values(package: str) -> dict[str, Any]:
     passes = importlib.import_module(f"{package}.exir.passes.init_mutable_pass")
     return {"passes": [passes.InitializedMutableBufferPass(["total"])]}
@@ -176,6 +183,7 @@ FEATURES = {
         lambda p: {"segment_alignment": 1, "remove_view_copy": False},
     ),
     "memory_aligned_to_64": Feature(one(Net, X), [("forward", (X,))], planned(alignment=64)),
+    "two_banks": Feature(one(Net, X), [("forward", (X,))], banked),
     "outputs_given_by_the_caller": Feature(
         one(Net, X), [("forward", (X,))], planned(alloc_graph_output=False)
     ),

@@ -19,7 +19,7 @@ from executorch_py.exir.ir.graph import all_graph_modules, placeholders
 from executorch_py.exir.ir.op_traits import is_delegate_call
 from executorch_py.exir.ir.tensor_spec import TensorSpec, align_up
 from executorch_py.exir.memory.branch_outputs import place_branch_outputs_in_results
-from executorch_py.exir.memory.greedy import place_in_shared_objects
+from executorch_py.exir.memory.greedy import by_decreasing_size, place_in_shared_objects
 from executorch_py.exir.memory.lifetime import (
     compute_lifetimes,
     mutable_placeholders,
@@ -90,7 +90,7 @@ def naive(
     extra_padding: int = 0,
 ) -> MemoryAlgoResult:
     """Every spec gets memory of its own."""
-    return _place(alignment, specs, extra_padding, place_sequentially)
+    return _place(alignment, specs, extra_padding, lambda requests, _: place_sequentially(requests))
 
 
 def greedy(
@@ -102,13 +102,18 @@ def greedy(
     *,
     allow_overlapping_allocations: bool = True,
 ) -> MemoryAlgoResult:
-    """Upstream's default: decreasing size into shared objects."""
-    return _place(
-        alignment,
-        specs,
-        extra_padding,
-        lambda requests: place_in_shared_objects(requests, allow_overlapping_allocations),
-    )
+    """Upstream's default: decreasing size into shared objects.
+
+    Sizes are compared as they are before this alignment.
+    """
+    members = list(specs)
+    before = {spec: spec.allocated_memory for spec in members}
+
+    def strategy(requests: Sequence[Request], owners: Sequence[TensorSpec]) -> Layout:
+        order = by_decreasing_size([before[spec] for spec in owners])
+        return place_in_shared_objects(requests, allow_overlapping_allocations, order)
+
+    return _place(alignment, members, extra_padding, strategy)
 
 
 def best(
@@ -119,14 +124,14 @@ def best(
     extra_padding: int = 0,
 ) -> MemoryAlgoResult:
     """The default: the smallest plan of all strategies, `greedy` among them."""
-    return _place(alignment, specs, extra_padding, lambda requests: least_bytes(requests)[1])
+    return _place(alignment, specs, extra_padding, lambda requests, _: least_bytes(requests)[1])
 
 
 def _place(
     alignment: int,
     specs: Iterable[TensorSpec],
     extra_padding: int,
-    strategy: Callable[[Sequence[Request]], Layout],
+    strategy: Callable[[Sequence[Request], Sequence[TensorSpec]], Layout],
 ) -> MemoryAlgoResult:
     groups: dict[int, list[TensorSpec]] = {}
     for spec in specs:
@@ -139,7 +144,7 @@ def _place(
             first, last = spec.lifetime
             internal_assert(first is not None and last is not None, f"no lifetime: {spec.debug()}")
             requests.append(Request(spec.realign(alignment), first or 0, last or 0))
-        layout = strategy(requests)
+        layout = strategy(requests, members)
         objects = layout.object_ids or range(len(members))
         for spec, offset, obj in zip(members, layout.offsets, objects, strict=True):
             result.spec_dict[spec] = SpecAllocResult(mem_id, obj, offset)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from torch import fx
 from torch.export.graph_signature import ExportGraphSignature
@@ -18,6 +19,7 @@ from executorch_py.exir.error import InternalError
 from executorch_py.exir.ir.graph import all_graph_modules, placeholders
 from executorch_py.exir.ir.op_traits import op_overload, out_arguments
 from executorch_py.exir.ir.tensor_spec import ALIGNMENT, TensorSpec, align_up
+from executorch_py.exir.memory.banks import BankedGreedy, TargetMemoryMap
 from executorch_py.exir.memory.lifetime import node_specs
 from executorch_py.exir.memory.planning import (
     MemoryPlanningAlgorithmSuite,
@@ -163,6 +165,23 @@ class MemoryPlanningPass(PassBase):
         )
         verifier.verify_storage_reuse(self.allow_lifetime_and_storage_overlap)
         verifier.verify_graph_input_output()
+
+
+def banked_memory_planning_pass(
+    target: TargetMemoryMap,
+    alignment: int = ALIGNMENT,
+    allow_overlapping_allocations: bool = True,
+    **kwargs: Any,
+) -> MemoryPlanningPass:
+    """A planning pass that fills the banks of a target; `kwargs` are MemoryPlanningPass's."""
+    if kwargs.get("share_mutable_buffers"):
+        raise ValueError(
+            "share_mutable_buffers: expected False with banks, got True: it takes memory 2 for "
+            "itself and expects all other tensors in memory 1"
+        )
+    planner = BankedGreedy(target, allow_overlapping_allocations)
+    suite = MemoryPlanningAlgorithmSuite([planner])
+    return MemoryPlanningPass(suite, alignment=alignment, **kwargs)
 
 
 def _as_suite(algo: Callable[..., object]) -> Callable[..., list[int]]:

@@ -42,7 +42,7 @@ EXACT = Tolerance(0.0, 0.0)
 # Reasons of the rules for quantized programs.
 REASONS = {
     "rounding": "it follows from the file's own integers, each as near as eager torch's",
-    "sensitivity": "no node is wrong, and eager torch itself is as sensitive",
+    "sensitivity": "no node is known to be wrong, and eager torch itself is as sensitive",
 }
 # Comparisons that a failure shows.
 MOST_FAILURES = 5

@@ -40,7 +40,7 @@ from executorch_py.testing.reference import (
     in_float64,
     named_error,
 )
-from executorch_py.testing.rounding import Rounded, RoundedOutput, rounded
+from executorch_py.testing.rounding import Rounded, RoundedOutput, as_sensitive, rounded
 from executorch_py.testing.sizes import SizedInputs, Sizes
 
 if TYPE_CHECKING:
@@ -60,6 +60,9 @@ __all__ = [
     "compare_runs",
     "verify_program",
 ]
+
+# Beginning of a note: eager torch is too far from the model in float64.
+_LOST_DIGITS = "no float64 reference: eager torch itself"
 
 Values = Callable[[Sequence[Any]], FileValues]
 
@@ -93,8 +96,7 @@ def _judge(
     if eager_distance > limit:
         return replace(
             comparison,
-            note=f"no float64 reference: eager torch itself is {eager_distance:.3g} from it, "
-            f"more than {limit:.3g}",
+            note=f"{_LOST_DIGITS} is {eager_distance:.3g} from it, more than {limit:.3g}",
         )
     return replace(
         comparison,
@@ -181,6 +183,36 @@ def _judge_rounding(
     ]
 
 
+def _judge_sensitivity(
+    found: list[Comparison],
+    model: Callable[..., Any],
+    inputs: tuple[Sequence[Any], Mapping[str, Any]],
+    case: SizedInputs,
+    ours: Sequence[Any],
+    eager: Sequence[Any],
+) -> list[Comparison]:
+    """Comparisons of outputs without correct digits in eager torch, judged by its sensitivity."""
+    if not any(c.note.startswith(_LOST_DIGITS) for c in found):
+        return found
+    try:
+        outputs = as_sensitive(model_graph(model, *inputs, case.flat), ours, eager)
+    except Exception:  # a model without a graph: the comparisons say why they fail
+        return found
+    return [
+        replace(
+            c,
+            rule="sensitivity",
+            mismatched=0,
+            note=o.figures(),
+            sqnr_db=o.sqnr_db,
+            moved_sqnr_db=o.moved_sqnr_db,
+        )
+        if c.note.startswith(_LOST_DIGITS) and o.is_as_sensitive
+        else c
+        for c, o in zip(found, outputs, strict=True)
+    ]
+
+
 def _rounded(
     model: Callable[..., Any],
     inputs: tuple[Sequence[Any], Mapping[str, Any]],
@@ -250,6 +282,8 @@ def compare_runs(
             else:
                 report.explain(case.label, [judged] if judged else [])
                 found = _judge_all(found, ours, expected, lambda: on_model(in_float64))
+                if is_quantized(exported):
+                    found = _judge_sensitivity(found, model, inputs, case, ours, expected)
         report.comparisons += found
     return report
 

@@ -24,12 +24,14 @@ from executorch_py.exir.ir.graph_modules import graph_modules
 from executorch_py.exir.ir.op_traits import (
     DEQUANTIZE,
     MOVES,
-    QUANT_OPS,
     QUANTIZE,
     is_delegate_call,
     is_getitem,
     op_key,
 )
+
+# Beginnings of the names of operators on quantized values or weights.
+_QUANTIZED = ("quantized_decomposed::", "torchao::", f"{LIBRARY}::q")
 
 
 def output_steps(program: ExportedProgram) -> list[float | None]:
@@ -49,7 +51,7 @@ def output_steps(program: ExportedProgram) -> list[float | None]:
 
 
 def is_quantized(program: ExportedProgram) -> bool:
-    """Whether a lowered program quantizes values, in itself or in its delegates."""
+    """Whether a lowered program has quantized values or weights, also in its delegates."""
     stack = list(graph_modules(program.graph_module))
     for gm in stack:
         for node in gm.graph.nodes:
@@ -59,7 +61,7 @@ def is_quantized(program: ExportedProgram) -> bool:
                 lowered = getattr(gm, node.args[0].target).original_module
                 stack += graph_modules(lowered.graph_module)
             key = op_key(node.target).removesuffix("_out").removesuffix(".out")
-            if key in QUANT_OPS or key.startswith(f"{LIBRARY}::q"):
+            if key.startswith(_QUANTIZED):
                 return True
     return False
 

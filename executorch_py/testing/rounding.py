@@ -22,7 +22,7 @@ from executorch_py.testing.graph_values import ModelGraph
 from executorch_py.testing.lockstep import MOVES, Difference, Lockstep, Walk
 from executorch_py.testing.nearest import FURTHEST, TIE, is_within, limits_of
 from executorch_py.testing.reference import named_error
-from executorch_py.testing.sensitivity import RELATIVE, moved_sqnr_db, sqnr_db
+from executorch_py.testing.sensitivity import ONE_ROUNDING, RELATIVE, moved_sqnr_db, sqnr_db
 
 # Largest deviation of a file that shows no values, in decibels below the sensitivity of the graph:
 # both are samples of the same amplified rounding.
@@ -42,6 +42,7 @@ class RoundedOutput:
     unrounded: Any
     sqnr_db: float | None
     moved_sqnr_db: float | None
+    relative: float = RELATIVE
 
     def figures(self) -> str:
         if self.sqnr_db is None:
@@ -50,10 +51,10 @@ class RoundedOutput:
         if self.moved_sqnr_db is None:
             return text
         if self.moved_sqnr_db == math.inf:
-            return f"{text}, whose own result stays when its input moves by {RELATIVE:g}"
+            return f"{text}, whose own result stays when its input moves by {self.relative:.3g}"
         return (
             f"{text}, whose own result has {self.moved_sqnr_db:.1f} dB when its input moves by "
-            f"{RELATIVE:g}"
+            f"{self.relative:.3g}"
         )
 
     def is_rounding(self, ours: torch.Tensor) -> bool:
@@ -109,6 +110,17 @@ def rounded(
     is_wrong &= found.is_one_run
     is_hidden = difference is not None or not walk.agreeing or not found.is_exact
     return Rounded(outputs, is_wrong, is_hidden, explanation or _explained(walk))
+
+
+def as_sensitive(
+    graph: ModelGraph, ours: Sequence[Any], eager: Sequence[Any]
+) -> list[RoundedOutput]:
+    """Outputs of a graph of floats, and how far they move when the input is rounded once more."""
+    moved = moved_sqnr_db(graph.module, graph.inputs, graph.given, ONE_ROUNDING)[-len(eager) :]
+    return [
+        RoundedOutput("", b, None, _sqnr(a, b), db, ONE_ROUNDING)
+        for a, b, db in zip(ours, eager, moved, strict=True)
+    ]
 
 
 def _sqnr(ours: Any, eager: Any) -> float | None:

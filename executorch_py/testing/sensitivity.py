@@ -18,6 +18,8 @@ from torch.utils import _pytree as pytree
 from executorch_py.testing.graph_values import last_uses, value_of
 
 RELATIVE = 1e-4
+# One rounding of a float32.
+ONE_ROUNDING = 2.0**-23
 _DRAWS = 2
 
 
@@ -33,17 +35,20 @@ def sqnr_db(result: torch.Tensor, wanted: torch.Tensor) -> float:
 
 
 def moved_sqnr_db(
-    module: fx.GraphModule, inputs: Mapping[str, Any], given: set[str]
+    module: fx.GraphModule,
+    inputs: Mapping[str, Any],
+    given: set[str],
+    relative: float = RELATIVE,
 ) -> list[float | None]:
     """The SQNR of each output after its inputs moved, the lowest of some draws; None of integers.
 
     Embeddings stand for inputs of integers.
     """
-    still = _outputs(module, inputs, given, None)
+    still = _outputs(module, inputs, given, None, relative)
     lowest: list[float | None] = [None] * len(still)
     for seed in range(_DRAWS):
         generator = torch.Generator().manual_seed(seed)
-        for i, moved in enumerate(_outputs(module, inputs, given, generator)):
+        for i, moved in enumerate(_outputs(module, inputs, given, generator, relative)):
             if isinstance(moved, torch.Tensor) and moved.is_floating_point():
                 lowest[i] = min(sqnr_db(moved, still[i]), lowest[i] or math.inf)
     return lowest
@@ -54,6 +59,7 @@ def _outputs(
     inputs: Mapping[str, Any],
     given: set[str],
     generator: torch.Generator | None,
+    relative: float,
 ) -> list[Any]:
     """The outputs; with a generator, the first floats that depend on given inputs are moved."""
     env: dict[fx.Node, Any] = {}
@@ -69,7 +75,7 @@ def _outputs(
         if operands or node.name in given:
             varies[node] = any(varies[n] for n in operands)
             if generator is not None and not varies[node] and _is_float(value):
-                value = _moved(value, generator)
+                value = _moved(value, generator, relative)
                 varies[node] = True
         env[node] = value
         for spent in last[node]:
@@ -81,6 +87,6 @@ def _is_float(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and value.is_floating_point()
 
 
-def _moved(value: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+def _moved(value: torch.Tensor, generator: torch.Generator, relative: float) -> torch.Tensor:
     noise = torch.randn(value.shape, generator=generator, dtype=torch.float32).to(value.dtype)
-    return value * (1 + RELATIVE * noise)
+    return value * (1 + relative * noise)

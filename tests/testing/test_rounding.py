@@ -27,6 +27,7 @@ from executorch_py.quantizer import (
     convert_pt2e,
     get_groupwise_quantization_config,
     get_symmetric_quantization_config,
+    get_weight_only_quantization_config,
     prepare_pt2e,
 )
 from executorch_py.testing import ParityError
@@ -190,6 +191,37 @@ def test_a_deep_networks_deviation_and_its_own_sensitivity_are_both_said() -> No
     assert f"SQNR {found.sqnr_db:.1f} dB against eager torch" in text
     assert f"{found.moved_sqnr_db:.1f} dB when its input moves by 0.0001" in text
     assert "it follows from the file's own integers" in text
+
+
+class Chaos(nn.Module):
+    """Sines of sines, which turn the rounding of one float into the whole result."""
+
+    def __init__(self, n_layers: int) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(*(nn.Linear(32, 32) for _ in range(n_layers)))
+        for layer in self.layers:
+            nn.init.normal_(layer.weight, std=0.6)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for layer in self.layers:
+            x = torch.sin(layer(x) * 2)
+        return x
+
+
+def test_quantized_weights_in_a_chaotic_network_of_floats_are_judged_by_its_sensitivity() -> None:
+    torch.manual_seed(0)
+    x = torch.randn(4, 32)
+    for n_layers, rule in ((30, "sensitivity"), (1, "tolerance")):
+        exported = torch.export.export(Chaos(n_layers).eval(), (x,)).module()
+        config = get_weight_only_quantization_config(8)
+        model = convert_pt2e(prepare_pt2e(exported, XNNPACKQuantizer().set_global(config)))
+        program = lowered(model, x, "portable")
+        (found,) = program.verify(model, x).comparisons
+        assert found.rule == rule
+        if rule == "sensitivity":
+            assert "dB when its input moves by 1.19e-07" in str(found)
+    change_weight(program, int8_weights(model)[0], row=1, change=8)
+    assert "elements differ" in failure(program, model, x)
 
 
 # ---- wrong files

@@ -1,0 +1,165 @@
+"""Upstream's own test suites, run from its wheel against this package.
+
+    python tests/drop_in/upstream_suites.py [SUITE...] [--wheel FOLDER] [--list] [--jobs N]
+
+Each suite is one run of pytest in which `executorch` is executorch_py (support/upstream_alias.py).
+The output has the tests that passed and failed, and for each failure the reason from the tables of
+`upstream_differences.py`. The exit code is 1 if a failure has no reason, or a reason no failure.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import xml.etree.ElementTree as ElementTree
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from upstream_differences import DIFFERENCES, MESSAGES
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# Suite → folders and files below the wheel's package. Those of other backends need compilers.
+SUITES: dict[str, tuple[str, ...]] = {
+    "exir": (
+        "exir/tests",
+        "exir/emit/test",
+        "exir/program/test",
+        "exir/dialects",
+        "exir/operator/test",
+        "exir/verification/test",
+    ),
+    "serialize": ("exir/_serialize/test", "extension/flat_tensor/test"),
+    "backend": ("exir/backend/test",),
+    "export": ("export/tests",),
+    "runtime": ("runtime/test", "extension/pybindings/test", "kernels/quantized/test"),
+    "devtools": ("devtools/bundled_program", "devtools/backend_debug/tests"),
+    "training": ("extension/training",),
+    "llm_ops": ("extension/llm/custom_ops",),
+    "transforms": ("backends/transforms/test",),
+    "xnnpack": (
+        "backends/xnnpack/test/passes",
+        "backends/xnnpack/test/quantizer",
+        "backends/xnnpack/test/recipes",
+        "backends/xnnpack/test/serialization",
+    ),
+    "xnnpack_ops": ("backends/xnnpack/test/ops",),
+    "operators": ("backends/test/suite/operators",),
+}
+
+
+class Outcome(NamedTuple):
+    test: str  # "exir/tests/test_passes.py::TestPasses::test_x"
+    status: str  # passed, failed, skipped
+    message: str
+
+
+def wheel_folder(given: Path | None) -> Path:
+    usual = ROOT.glob(".venv-upstream/lib/python*/site-packages/executorch")
+    folder = given or next(usual, None)
+    if folder is None or not (folder / "exir").is_dir():
+        raise SystemExit(f"expected upstream's package, got {folder}: `make test` makes it")
+    return folder
+
+
+def run_suite(paths: tuple[str, ...], wheel: Path, report: Path, jobs: int) -> None:
+    path = os.pathsep.join(map(str, (ROOT, ROOT / "tests" / "support")))
+    environment = dict(os.environ, PYTHONPATH=path, UPSTREAM_WHEEL=str(wheel), OMP_NUM_THREADS="1")
+    places = [str(wheel / path) for path in paths if (wheel / path).exists()]
+    options = (
+        "-p upstream_alias -p no:cacheprovider --import-mode=importlib -q -W ignore --tb=short"
+    )
+    options += " --continue-on-collection-errors --no-header -o junit_logging=no"
+    command = [sys.executable, "-m", "pytest", *options.split(), "-n", str(jobs)]
+    # The root gives tests their names, and settings of this project do not apply there.
+    command += ["-c", os.devnull, f"--rootdir={wheel.parent}", f"--junitxml={report}", *places]
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    if not report.exists():
+        raise SystemExit(f"pytest failed:\n{done.stdout[-4000:]}{done.stderr[-4000:]}")
+
+
+def outcomes(report: Path, wheel: Path) -> Iterator[Outcome]:
+    for case in ElementTree.parse(report).iter("testcase"):
+        status, message = "passed", ""
+        for kind in ("failure", "error", "skipped"):
+            if (found := case.find(kind)) is not None:
+                status = "skipped" if kind == "skipped" else "failed"
+                message = f"{found.get('message', '')}\n{found.text or ''}"
+        yield Outcome(name_of(case, wheel), status, message)
+
+
+def name_of(case: ElementTree.Element, wheel: Path) -> str:
+    """The name of a test as pytest prints it, with its file below the wheel's package."""
+    dotted = case.get("classname", "") or case.get("name", "")
+    marker = f"{wheel.name}."
+    below = dotted.rpartition(marker)[2].split(".")
+    for n in range(len(below), 0, -1):
+        file = wheel.joinpath(*below[:n]).with_suffix(".py")
+        if file.is_file():
+            parts = [file.relative_to(wheel).as_posix(), *below[n:]]
+            return "::".join([*parts, case.get("name", "")] if case.get("classname") else parts)
+    return f"{dotted}::{case.get('name')}"
+
+
+def reason_of(outcome: Outcome, used: set[str]) -> str | None:
+    for pattern, reason in DIFFERENCES:
+        if fnmatch.fnmatchcase(outcome.test, pattern):
+            used.add(pattern)
+            return reason
+    for pattern, reason in MESSAGES:
+        if found := re.search(pattern, outcome.message):
+            return found[1] if reason == "a refused name" else reason
+    return None
+
+
+def show(suite: str, results: list[Outcome], used: set[str]) -> int:
+    """Prints a suite; the number of failures without a reason."""
+    counts = Counter(outcome.status for outcome in results)
+    print(f"{suite}: {', '.join(f'{counts[s]} {s}' for s in ('passed', 'failed', 'skipped'))}")
+    unexplained = 0
+    for outcome in results:
+        if outcome.status != "failed":
+            continue
+        reason = reason_of(outcome, used)
+        unexplained += reason is None
+        first = outcome.message.strip().splitlines()[0][:200] if outcome.message.strip() else ""
+        print(f"  {outcome.test}\n    {reason or f'NO REASON: {first}'}")
+    return unexplained
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("suites", nargs="*", choices=[*SUITES, []], help="default: all")
+    parser.add_argument("--wheel", type=Path, help="folder of upstream's package")
+    parser.add_argument("--jobs", type=int, default=2, help="processes of a suite")
+    parser.add_argument("--list", action="store_true", help="list the suites")
+    options = parser.parse_args()
+    if options.list:
+        print("\n".join(f"{name}: {' '.join(paths)}" for name, paths in SUITES.items()))
+        return 0
+    wheel = wheel_folder(options.wheel)
+    used: set[str] = set()
+    unexplained = 0
+    chosen = options.suites or list(SUITES)
+    for suite in chosen:
+        with tempfile.TemporaryDirectory() as folder:
+            report = Path(folder) / "report.xml"
+            run_suite(SUITES[suite], wheel, report, options.jobs)
+            unexplained += show(suite, list(outcomes(report, wheel)), used)
+    unused = [p for p, _ in DIFFERENCES if p not in used] if not options.suites else []
+    for pattern in unused:
+        print(f"a reason without a failure: {pattern}")
+    print(f"{unexplained} failures without a reason")
+    return 1 if unexplained or unused else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -16,16 +16,16 @@ from executorch_py.exir.passes import MemoryPlanningPass
 from interop.training import OPTIMIZERS, expected, inputs, joint, run, train, write
 
 
-def assert_equal_to_eager(folder: Path, optimizer: str = "plain") -> None:
-    steps = expected(name=optimizer)
+def assert_equal_to_eager(folder: Path, optimizer: str = "plain", model: str = "strided") -> None:
+    steps = expected(model, optimizer)
     for ours, eager in zip(torch.load(folder / "training.pt"), steps, strict=True):
         assert_near(ours, eager, F32_MODEL)
 
 
-@pytest.mark.parametrize("pool", [False, True], ids=["strided", "pooled"])
-def test_loss_and_gradients_of_a_convolution_equal_eager(pool: bool) -> None:
-    outputs = to_edge(joint(pool)).to_executorch().run(*inputs())
-    assert_near(outputs, expected(pool)[0], F32_MODEL)
+@pytest.mark.parametrize("model", ["strided", "pooled"])
+def test_loss_and_gradients_of_a_convolution_equal_eager(model: str) -> None:
+    outputs = to_edge(joint(model)).to_executorch().run(*inputs())
+    assert_near(outputs, expected(model)[0], F32_MODEL)
 
 
 def test_weights_are_memory_that_an_optimizer_updates(tmp_path: Path) -> None:
@@ -41,7 +41,7 @@ def test_upstreams_runtime_trains_what_we_write(upstream: Upstream, tmp_path: Pa
 
 
 def test_our_runtime_trains_what_upstream_writes(upstream: Upstream, tmp_path: Path) -> None:
-    upstream.ask("write_training", "", tmp_path)
+    upstream.ask("write_training", "strided", tmp_path)
     run("executorch_py", tmp_path)
     assert_equal_to_eager(tmp_path)
 
@@ -52,7 +52,7 @@ def written(upstream: Upstream, tmp_path_factory: pytest.TempPathFactory) -> Pat
     folder = tmp_path_factory.mktemp("written")
     for side in ("upstream", "executorch_py"):
         (folder / side).mkdir()
-    upstream.ask("write_training", "", folder / "upstream")
+    upstream.ask("write_training", "strided", folder / "upstream")
     write("executorch_py", folder / "executorch_py")
     return folder
 
@@ -69,6 +69,29 @@ def test_training_modules_of_both_sides_take_the_same_steps(
     else:
         train(reader, optimizer, tmp_path)
     assert_equal_to_eager(tmp_path, optimizer)
+
+
+# Upstream's module reads a file of upstream's wrong: see docs/compatibility.md.
+@pytest.mark.parametrize(
+    ("writer", "reader"),
+    [
+        ("executorch_py", "executorch_py"),
+        ("executorch_py", "upstream"),
+        ("upstream", "executorch_py"),
+    ],
+)
+def test_a_model_that_writes_a_buffer_trains_right(
+    upstream: Upstream, tmp_path: Path, writer: str, reader: str
+) -> None:
+    if writer == "upstream":
+        upstream.ask("write_training", "counting", tmp_path)
+    else:
+        write(writer, tmp_path, "counting")
+    if reader == "upstream":
+        upstream.ask("train", "plain", tmp_path)
+    else:
+        train(reader, "plain", tmp_path)
+    assert_equal_to_eager(tmp_path, model="counting")
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,8 @@ returns the loss, then gradients, then the weights, whose memory the next run re
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -43,20 +45,39 @@ class Classifier(nn.Module):
         return loss
 
 
+class Counting(Classifier):
+    """The classifier with a buffer that counts the runs, which are added to the loss."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("runs", torch.zeros(1))
+
+    def forward(self, x: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
+        self.runs.add_(1.0)
+        return super().forward(x, label) + self.runs.sum()
+
+
+MODELS: dict[str, Callable[[], nn.Module]] = {
+    "strided": Classifier,
+    "pooled": partial(Classifier, pool=True),
+    "counting": Counting,
+}
+
+
 def inputs() -> tuple[torch.Tensor, torch.Tensor]:
     generator = torch.Generator().manual_seed(1)
     return torch.randn(2, 3, 8, 8, generator=generator), torch.tensor([0, 2])
 
 
-def joint(pool: bool = False) -> Any:
+def joint(model: str = "strided") -> Any:
     """The training program, before it is an edge program."""
-    exported = torch.export.export(Classifier(pool), inputs(), strict=True)
+    exported = torch.export.export(MODELS[model](), inputs(), strict=True)
     return _export_forward_backward(exported)
 
 
-def write(package: str, folder: Path) -> None:
+def write(package: str, folder: Path, model: str = "strided") -> None:
     exir = importlib.import_module(f"{package}.exir")
-    exir.to_edge(joint()).to_executorch().save(str(folder / "training.pte"))
+    exir.to_edge(joint(model)).to_executorch().save(str(folder / "training.pte"))
 
 
 def run(package: str, folder: Path) -> None:
@@ -91,14 +112,14 @@ def train(package: str, name: str, folder: Path) -> None:
     torch.save(steps, folder / "training.pt")
 
 
-def expected(pool: bool = False, name: str = "plain") -> list[list[torch.Tensor]]:
+def expected(model: str = "strided", name: str = "plain") -> list[list[torch.Tensor]]:
     """Eager's loss, gradients and weights of each step."""
-    model = Classifier(pool)
-    trained = [p for p in model.parameters() if p.requires_grad]
+    eager = MODELS[model]()
+    trained = [p for p in eager.parameters() if p.requires_grad]
     optimizer = torch.optim.SGD(trained, RATE, **OPTIMIZERS[name])
     steps = []
     for _ in range(STEPS):
-        loss = model(*inputs())
+        loss = eager(*inputs())
         optimizer.zero_grad()
         loss.backward()
         gradients = [p.grad for p in trained if p.grad is not None]

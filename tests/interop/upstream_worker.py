@@ -14,7 +14,7 @@ actions, on files in the folder:
   time_inputs    the same, with the minimum time of a run on the first set: {"outputs", "ms"}
   write_feature  a feature of features.py -> NAME/program.pte and its data file
   run_feature    these files -> NAME/results.pt
-  write_training training.py's program -> training.pte
+  write_training the training program of training.py's model NAME -> training.pte
   run_training   this file -> training.pt
   train          the same with the training module and SGD with NAME's options
 """
@@ -122,7 +122,7 @@ ACTIONS = {
     "time_inputs": time_inputs,
     "write_feature": lambda name, folder: features.write("executorch", name, folder),
     "run_feature": lambda name, folder: features.run("executorch", name, folder),
-    "write_training": lambda _, folder: training.write("executorch", folder),
+    "write_training": lambda name, folder: training.write("executorch", folder, name),
     "train": lambda name, folder: training.train("executorch", name, folder),
     "run_training": lambda _, folder: training.run("executorch", folder),
 }

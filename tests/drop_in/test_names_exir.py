@@ -90,6 +90,43 @@ shared.allocations.append(AllocationSpec(0, relu))
 result = [counts, len(inputs), len(outputs), len(inputs & outputs), shared.idx,
           shared.offset, shared.size, shared.first_used_index, shared.last_used_index]
 """,
+    "banks": _EXPORT
+    + """
+from executorch.exir import ExecutorchBackendConfig
+from executorch.exir.banked_memory_planning import (
+    Bank, BankedGreedy, TargetMemoryMap, banked_memory_planning_pass, planned_mem_ids)
+from executorch.exir.memory_planning import pick_shared_obj
+from executorch.exir.tensor import TensorSpec
+
+def tensor(nbytes, first, last, mem_id=None):
+    spec = TensorSpec(torch.uint8, [nbytes])
+    spec.lifetime, spec.mem_id = [first, last], mem_id
+    return spec
+
+def tensors():
+    sizes = [(899, 0), (534, 1), (1500, 2), (508, 3), (2000, 4), (64, 5), (640, 6)]
+    return [tensor(size, first, first + 3, 1 if size == 64 else None) for size, first in sizes]
+
+class Chain(torch.nn.Module):
+    def forward(self, x):
+        return (x + 1).relu().sigmoid() * x
+
+target = TargetMemoryMap([Bank("sram", 2048, 2, 32), Bank("dram", 1 << 16, 1)])
+graph = torch.fx.GraphModule(torch.nn.Module(), torch.fx.Graph())
+specs = tensors()
+plan = BankedGreedy(target)(16, specs, graph, None, 64)
+places = [(plan.spec_dict[s].mem_id, plan.spec_dict[s].mem_offset) for s in specs]
+objects = []
+for spec in (tensor(256, 6, 7), tensor(128, 0, 4), tensor(128, 1, 1), tensor(256, 2, 3)):
+    pick_shared_obj(objects, spec)
+config = ExecutorchBackendConfig(memory_planning_pass=banked_memory_planning_pass(target))
+program = to_edge(export(Chain(), (torch.ones(200),))).to_executorch(config)
+sizes = program.executorch_program.execution_plan[0].non_const_buffer_sizes
+result = [
+    plan.bufsizes, places, [len(o.allocations) for o in objects], len(sizes), sizes[2] <= 2048,
+    set(planned_mem_ids(program.exported_program().graph_module)) <= {1, 2},
+]
+""",
     "passes": _EXPORT
     + """
 from executorch.exir.dialects._ops import ops

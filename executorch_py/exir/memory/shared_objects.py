@@ -1,34 +1,13 @@
-"""Shared objects of specs under upstream's names, for planning algorithms written for it."""
+"""The choice of a shared object under upstream's name, for planning algorithms written for it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from executorch_py.exir.ir.tensor_spec import TensorSpec
+from executorch_py.exir.memory.graph_queries import AllocationSpec, SharedObject
 from executorch_py.exir.memory.greedy import SharedStorage, find_room
 from executorch_py.exir.memory.request import Request
 
-__all__ = ["AllocationSpec", "SharedObject", "pick_shared_obj"]
-
-
-@dataclass
-class AllocationSpec:
-    """A tensor and its offset within an object."""
-
-    offset: int
-    spec: TensorSpec
-
-
-@dataclass
-class SharedObject:
-    """Memory that several tensors use, as large as the first of them."""
-
-    idx: int
-    offset: int
-    size: int
-    first_used_index: int
-    last_used_index: int
-    allocations: list[AllocationSpec] = field(default_factory=list)
+__all__ = ["pick_shared_obj"]
 
 
 def _request(spec: TensorSpec) -> Request:

@@ -401,7 +401,7 @@ et_status op_bincount_out(et_kernel_ctx *ctx, et_value *const *args) {
            ctx->err, ET_INVALID_ARGUMENT, "out is %s", et_dtype_name((et_dtype)out->dtype));
   ET_TRY(count_range(ctx, x, least, &size));
   ET_TRY(resize_line(ctx, out, size));
-  memset(out->data, 0, et_tensor_bytes(out));
+  if (out->numel > 0) memset(out->data, 0, et_tensor_bytes(out));
   count_all(x, weights, out, size);
   return ET_OK;
 }

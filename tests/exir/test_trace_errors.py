@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 from support.paths import ROOT
+from support.tolerance import EXACT, assert_near
 from torch import nn
 from torch.export import Dim, export
 
@@ -124,7 +125,7 @@ def test_the_cause_the_line_and_a_rewrite_replace_torchs_page(
 def check_rewrite(function: Callable[..., Any], *inputs: Any, **options: Any) -> None:
     model = Model(function)
     program = to_edge(export(model, inputs, **options)).to_executorch()
-    torch.testing.assert_close(program.run(*inputs), model(*inputs), rtol=0, atol=0)
+    assert_near(program.run(*inputs), model(*inputs), EXACT)
 
 
 def test_the_rewrites_export_and_run() -> None:
@@ -275,7 +276,7 @@ def test_caches_as_inputs_and_outputs_are_answered_with_buffers(strict: bool) ->
 
     inputs = (torch.ones(1, 2, 1, 3), torch.tensor([2]))
     result = to_edge(export(InBuffers(), inputs)).to_executorch().run(*inputs)
-    torch.testing.assert_close(result, InBuffers()(*inputs), rtol=0, atol=0)
+    assert_near(result, InBuffers()(*inputs), EXACT)
 
 
 def test_a_dataclass_is_told_to_be_registered_and_other_classes_are_not() -> None:

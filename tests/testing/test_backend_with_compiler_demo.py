@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 import torch
-from support.tolerance import F32
+from support.tolerance import F32, assert_near
 
 from executorch_py import errors
 from executorch_py.exir import to_edge
@@ -61,10 +61,6 @@ def run(buffer: bytes, inputs: tuple[torch.Tensor, ...]) -> torch.Tensor:
     return torch.from_numpy(np.asarray(method.execute([x.numpy() for x in inputs])[0]))
 
 
-def check(result: torch.Tensor, expected: torch.Tensor) -> None:
-    torch.testing.assert_close(result, expected, rtol=F32.rtol, atol=F32.atol)
-
-
 @pytest.mark.parametrize(
     ("model", "inputs"),
     [
@@ -76,20 +72,20 @@ def check(result: torch.Tensor, expected: torch.Tensor) -> None:
 def test_a_chain_gives_eagers_numbers(
     model: torch.nn.Module, inputs: tuple[torch.Tensor, ...]
 ) -> None:
-    check(run(delegated(model, inputs), inputs), model(*inputs))
+    assert_near(run(delegated(model, inputs), inputs), model(*inputs), F32)
 
 
 @pytest.mark.parametrize("size", [(1,), (2, 3), ()])
 def test_a_sine_has_two_terms_of_the_series(size: tuple[int, ...]) -> None:
     x = torch.linspace(-1, 1, max(1, int(np.prod(size)))).reshape(size)
     result = run(delegated(Sin(), (x,)), (x,))
-    check(result, x - x**3 / 6)
+    assert_near(result, x - x**3 / 6, F32)
 
 
 def test_a_further_operator_reads_the_result_before_it() -> None:
     x = torch.full((3,), 0.25)
     sum_ = x + x
-    check(run(delegated(AddSin(), (x, x.clone())), (x, x.clone())), sum_ - sum_**3 / 6)
+    assert_near(run(delegated(AddSin(), (x, x.clone())), (x, x.clone())), sum_ - sum_**3 / 6, F32)
 
 
 @pytest.mark.parametrize("value", [bytes([6, 0, 0, 0]), bytes([6])])

@@ -25,11 +25,11 @@ static const struct {
 } operators[] = {
     {"aten.sin.default", OP_SIN, 1}, {"aten.add.Tensor", OP_ADD, 2}, {"aten.mm.default", OP_MM, 2}};
 
-typedef struct chain {
+typedef struct demo_chain {
   uint32_t n_operators, n_inputs;
   uint64_t numel;  // of every result
   operator_kind kinds[];
-} chain;
+} demo_chain;
 
 // ---- Reading the payload
 
@@ -68,7 +68,7 @@ static bool read_operator(reader *r, operator_kind *kind, uint32_t *n_inputs) {
   return false;
 }
 
-static et_status read_entry(reader *r, uint32_t i, chain *chain, operator_kind *kind,
+static et_status read_entry(reader *r, uint32_t i, demo_chain *chain, operator_kind *kind,
                             et_error *err) {
   uint64_t numel, handle;
   uint32_t n_inputs = 0;
@@ -119,11 +119,11 @@ static et_status check_spec(const et_delegate_init *init) {
 static et_status init(et_delegate_init *init, void **handle) {
   et_error *const err = init->prepare->err;
   reader r = {init->payload, init->payload_bytes};
-  chain read = {.n_inputs = 0};
+  demo_chain read = {.n_inputs = 0};
   ET_TRY(check_spec(init));
   ET_TRY(read_head(&r, &read.n_operators, err));
   const size_t bytes = sizeof read + read.n_operators * sizeof read.kinds[0];
-  chain *const kept = et_prepare_alloc(init->prepare, bytes, _Alignof(chain));
+  demo_chain *const kept = et_prepare_alloc(init->prepare, bytes, _Alignof(demo_chain));
   ET_TRY(et_prepare_status(init->prepare));
   for (uint32_t i = 0; i < read.n_operators; i++) {
     operator_kind kind = OP_SIN;
@@ -140,7 +140,7 @@ static et_status init(et_delegate_init *init, void **handle) {
 
 // ---- Running
 
-static et_status check_args(const chain *chain, const et_delegate_call *call) {
+static et_status check_args(const demo_chain *chain, const et_delegate_call *call) {
   ET_CHECK(call->n_args == (size_t)chain->n_inputs + 1, call->err, ET_NOT_SUPPORTED,
            "expected %lu inputs and an output, got %zu arguments", (unsigned long)chain->n_inputs,
            call->n_args);
@@ -164,7 +164,7 @@ static et_status check_args(const chain *chain, const et_delegate_call *call) {
   return ET_OK;
 }
 
-static et_status check_numel(const chain *chain, const et_tensor *t, et_error *err) {
+static et_status check_numel(const demo_chain *chain, const et_tensor *t, et_error *err) {
   ET_CHECK(t->numel == chain->numel, err, ET_NOT_SUPPORTED,
            "expected a tensor with %llu elements, got %zu", (unsigned long long)chain->numel,
            t->numel);
@@ -172,7 +172,7 @@ static et_status check_numel(const chain *chain, const et_tensor *t, et_error *e
   return ET_OK;
 }
 
-static et_status multiply(const chain *chain, const et_tensor *a, const et_tensor *b,
+static et_status multiply(const demo_chain *chain, const et_tensor *a, const et_tensor *b,
                           et_tensor *out, et_error *err) {
   ET_CHECK(a->rank == 2 && b->rank == 2 && a->sizes[1] == b->sizes[0], err, ET_NOT_SUPPORTED,
            "mm: expected two matrices [n, k] and [k, m]");
@@ -198,7 +198,7 @@ static void apply(operator_kind kind, const float *a, const float *b, float *out
 }
 
 static et_status execute(void *handle, const et_delegate_call *call) {
-  const chain *const chain = handle;
+  const demo_chain *const chain = handle;
   ET_TRY(check_args(chain, call));
   et_tensor *const out = call->args[chain->n_inputs]->as.tensor;
   uint32_t next = 0;  // input

@@ -66,7 +66,9 @@ def eager(make: Callable[..., Any], options: dict[str, Any], steps: int) -> list
 
 
 @pytest.mark.parametrize("kind", ["torch", "numpy"])
-@pytest.mark.parametrize(("ours", "theirs", "options"), CASES, ids=str)
+@pytest.mark.parametrize(
+    ("ours", "theirs", "options"), CASES, ids=lambda value: getattr(value, "__name__", str(value))
+)
 def test_every_step_equals_torch(ours: Any, theirs: Any, options: Any, kind: str) -> None:
     convert = numpy if kind == "numpy" else dict
     parameters = convert(tensors(0))

@@ -235,6 +235,8 @@ class ExportSession:
 
     def save_to_pte(self, output_name: str) -> None:
         """Write the program to a file; `.pte` is appended if missing."""
+        if not output_name:
+            raise AssertionError(f"output_name: expected the name of a file, got {output_name!r}")
         name = output_name if output_name.endswith(".pte") else f"{output_name}.pte"
         self.get_executorch_program_manager().save(name)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import torch
@@ -11,7 +11,11 @@ from torch.export import export
 
 from executorch_py.devtools import BundledProgram
 from executorch_py.devtools.bundled_program import schema as tables
-from executorch_py.devtools.bundled_program.config import MethodTestCase, MethodTestSuite
+from executorch_py.devtools.bundled_program.config import (
+    DataContainer,
+    MethodTestCase,
+    MethodTestSuite,
+)
 from executorch_py.devtools.bundled_program.serialize import (
     deserialize_from_flatbuffer_to_bundled_program,
     serialize_from_bundled_program_to_flatbuffer,
@@ -108,3 +112,8 @@ def test_a_bundle_has_one_source() -> None:
         BundledProgram(None, [])
     with pytest.raises(ValueError, match="identifier"):
         portable_lib._load_bundled_program_from_buffer(b"no bundle")
+
+
+def test_containers_of_inputs_are_types_that_isinstance_takes() -> None:
+    assert get_args(DataContainer) == (list, tuple, dict)
+    assert isinstance([1], get_args(DataContainer))

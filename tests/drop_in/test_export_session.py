@@ -64,6 +64,12 @@ def test_a_model_becomes_a_program_that_runs(tmp_path: Path) -> None:
     assert list(session.get_stage_artifacts())[-1] is StageType.TO_EXECUTORCH
 
 
+@pytest.mark.parametrize("name", ["", None])
+def test_a_program_is_not_saved_without_a_name(name: str | None) -> None:
+    with pytest.raises(AssertionError, match="expected the name of a file, got"):
+        ExportSession(net(), [(X,)], ExportRecipe()).save_to_pte(name)  # type: ignore[arg-type]
+
+
 def test_a_recipe_quantizes() -> None:
     model = net()
     quantizer = XNNPACKQuantizer().set_global(get_symmetric_quantization_config())

@@ -41,6 +41,7 @@ from executorch_py.exir.tensor import (
     determine_tensor_dynanism,
     get_scalar_type,
     scalar_type_enum,
+    stride_from_dim_order,
 )
 from executorch_py.exir.tensor_layout import TensorLayout
 from executorch_py.extension.flat_tensor.serialize.serialize import (
@@ -108,8 +109,10 @@ def test_a_data_file_is_written_and_read() -> None:
     serializer = FlatTensorSerializer(FlatTensorConfig(segment_alignment=64))
     assert isinstance(serializer, DataSerializer)
     file = serializer.serialize(payload)
-    header = FlatTensorHeader.from_bytes(bytes(file)[8:])
+    header = FlatTensorHeader.from_bytes(bytes(file)[8:48])
     assert header.is_valid() and header.segment_base_offset % 64 == 0
+    assert bytes(file)[8:12] == FlatTensorHeader.EXPECTED_MAGIC
+    assert int.from_bytes(bytes(file)[12:16], "little") == FlatTensorHeader.EXPECTED_LENGTH
     found = serializer.deserialize(file)
     assert list(found.buffers) == payload.buffers
     assert found.named_data["a"].tensor_layout == payload.named_data["a"].tensor_layout
@@ -233,3 +236,8 @@ def test_dimensions_are_ordered_by_strides_that_have_an_order() -> None:
         dim_order_from_stride((u, 0, 1))
     expanded = torch.ones(2, 1, 1, 4).expand(2, 3, 5, 4)
     assert TensorSpec.from_tensor(expanded).dim_order == (0, 1, 2, 3)
+
+
+def test_strides_are_a_list() -> None:
+    assert stride_from_dim_order([2, 3, 4], [0, 2, 1]) == [12, 1, 3]
+    assert stride_from_dim_order([], []) == []

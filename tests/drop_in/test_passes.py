@@ -206,3 +206,19 @@ def test_constants_that_a_pass_computes_are_in_the_code_under_upstreams_names() 
     torch.testing.assert_close(program.module()(x), expected)
     assert constant_prop_pass(program).constants.keys() == program.constants.keys()
     torch.testing.assert_close(to_edge(program).to_executorch().run(x), expected)
+
+
+def test_out_variants_need_no_pass_before_them() -> None:
+    from executorch_py.exir import to_edge
+    from executorch_py.exir.passes import ToOutVarPass
+
+    class Top(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.topk(x, 2).values
+
+    graph = to_edge(export(Top(), (torch.arange(5.0),))).exported_program().graph_module
+    changed = ToOutVarPass()(graph).graph_module
+    (top,) = (n for n in changed.graph.nodes if n.target is torch.ops.aten.topk.values)
+    assert [n.meta["spec"].shape for n in (top.kwargs["values"], top.kwargs["indices"])] == [
+        [2]
+    ] * 2

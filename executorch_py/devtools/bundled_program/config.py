@@ -15,7 +15,7 @@ from torch.utils._pytree import tree_flatten
 ConfigValue: TypeAlias = torch.Tensor | int | bool | float
 MethodInputType: TypeAlias = Sequence[ConfigValue]
 MethodOutputType: TypeAlias = Sequence[torch.Tensor]
-DataContainer: TypeAlias = list[Any] | tuple[Any, ...] | dict[Any, Any]
+DataContainer: TypeAlias = list | tuple | dict  # type: ignore[type-arg]
 
 
 class BundleError(AssertionError, ValueError):

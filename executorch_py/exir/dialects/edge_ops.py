@@ -198,7 +198,7 @@ class BackendOpOverload(EdgeOpOverload):
             or self._has_composite_explicit_autograd_kernel
             or self._has_composite_implicit_autograd_kernel
         ):
-            raise RuntimeError(
+            raise AssertionError(
                 f"backend operator {op} can be neither traced nor decomposed: register a "
                 "CompositeExplicitAutograd, CompositeImplicitAutograd or Meta kernel for it"
             )

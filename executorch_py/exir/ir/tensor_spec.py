@@ -34,10 +34,10 @@ def align_up(value: int, alignment: int) -> int:
 
 def contiguous_stride_from_shape(shape: Sequence[Any]) -> tuple[Any, ...]:
     """Strides of a row-major tensor."""
-    return stride_from_dim_order(shape, range(len(shape)))
+    return tuple(stride_from_dim_order(shape, range(len(shape))))
 
 
-def stride_from_dim_order(sizes: Sequence[Any], dim_order: Iterable[int]) -> tuple[Any, ...]:
+def stride_from_dim_order(sizes: Sequence[Any], dim_order: Iterable[int]) -> list[Any]:
     """Strides of a dense tensor stored outermost to innermost in `dim_order`.
 
     A size of 0 counts as 1.
@@ -48,7 +48,7 @@ def stride_from_dim_order(sizes: Sequence[Any], dim_order: Iterable[int]) -> tup
         strides[dim] = step
         size = sizes[dim]
         step = step * (1 if isinstance(size, int) and size == 0 else size)
-    return tuple(strides)
+    return strides
 
 
 def dim_order_from_stride(
@@ -200,12 +200,12 @@ class TensorSpec:
     def set_dim_order(self, dim_order: Sequence[int]) -> None:
         """Choose the memory layout; strides follow."""
         self.dim_order = tuple(dim_order)
-        self.stride = stride_from_dim_order(self.shape, self.dim_order)
+        self.stride = tuple(stride_from_dim_order(self.shape, self.dim_order))
 
     def set_upper_bound_shape(self, shape: Sequence[int]) -> None:
         """Replace symbolic sizes by their upper bounds; the dynamism stays."""
         self.shape = list(shape)
-        self.stride = stride_from_dim_order(self.shape, self.dim_order)
+        self.stride = tuple(stride_from_dim_order(self.shape, self.dim_order))
 
     @property
     def dtype(self) -> torch.dtype:

@@ -63,8 +63,8 @@ class FlatTensorHeader:
     segment_base_offset: int
     segment_data_size: int
 
-    MAGIC = b"FH01"
-    LENGTH = 40
+    MAGIC = EXPECTED_MAGIC = b"FH01"
+    LENGTH = EXPECTED_LENGTH = 40
     ROOM = 48
 
     def to_bytes(self) -> bytes:
@@ -84,22 +84,24 @@ class FlatTensorHeader:
         )
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> FlatTensorHeader:
+    def from_bytes(cls, data: bytes | memoryview) -> FlatTensorHeader:
         """The header at the start of `data`; ValueError when it is none."""
-        return cls.from_file(bytes(HEADER_OFFSET) + data)
+        if len(data) < cls.LENGTH:
+            raise ValueError(f"data file header: expected {cls.LENGTH} bytes, got {len(data)}")
+        magic, length, *sizes = struct.unpack_from("<4sI4Q", data)
+        if magic != cls.MAGIC or length < cls.LENGTH:
+            raise ValueError(
+                f"data file header: expected {cls.MAGIC!r} of {cls.LENGTH} bytes or more, "
+                f"got {magic!r} of {length}"
+            )
+        return cls(*sizes)
 
     @classmethod
     def from_file(cls, data: bytes | memoryview) -> FlatTensorHeader:
         """The header of a file; ValueError when it is absent or damaged."""
         if len(data) < HEADER_OFFSET + cls.LENGTH:
             raise ValueError(f"data file: expected at least 48 bytes, got {len(data)}")
-        magic, length, *sizes = struct.unpack_from("<4sI4Q", data, HEADER_OFFSET)
-        if magic != cls.MAGIC or length < cls.LENGTH:
-            raise ValueError(
-                f"data file header: expected {cls.MAGIC!r} of {cls.LENGTH} bytes or more, "
-                f"got {magic!r} of {length}"
-            )
-        header = cls(*sizes)
+        header = cls.from_bytes(data[HEADER_OFFSET : HEADER_OFFSET + cls.LENGTH])
         if header.flatbuffer_offset + header.flatbuffer_size > len(data):
             raise ValueError(f"{header} does not fit the file of {len(data)} bytes")
         return header

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import fx
 from torch._ops import OpOverload
 from torch.fx.passes.infra.pass_base import PassBase, PassResult
+from torch.utils import _pytree as pytree
 
 from executorch_py.exir import memory
 from executorch_py.exir.error import ExportError, ExportErrorType
@@ -70,7 +72,7 @@ def _out_variant_of(target: Any, op: OpOverload) -> OpOverload | None:
 
 def _rewrite(graph: fx.Graph, node: fx.Node, out_variant: OpOverload) -> None:
     names = out_arguments(out_variant)
-    specs = node.meta["spec"]
+    specs = node.meta["spec"] if "spec" in node.meta else _specs_of_value(node)
     returns_list = len(names) == 1 and not isinstance(specs, TensorSpec)
     groups = [specs] if len(names) == 1 else list(specs)
     outs: dict[str, Any] = {}
@@ -84,6 +86,11 @@ def _rewrite(graph: fx.Graph, node: fx.Node, out_variant: OpOverload) -> None:
     args, kwargs = _fit_arguments(node, out_variant, kept)
     node.target, node.args = out_variant, args
     node.kwargs = {**kwargs, **outs}
+
+
+def _specs_of_value(node: fx.Node) -> Any:
+    """The specs of a node that SpecPropPass did not visit."""
+    return pytree.tree_map_only(torch.Tensor, TensorSpec.from_tensor, node.meta["val"])
 
 
 def _alloc(graph: fx.Graph, node: fx.Node, spec: Any) -> fx.Node | None:

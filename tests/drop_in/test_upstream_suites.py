@@ -46,3 +46,15 @@ def test_a_name_that_is_refused_is_explained_by_the_refusal() -> None:
     outcome = suites.Outcome("exir/tests/test_x.py::T::test_y", "failed", text)
     reason = suites.reason_of(outcome, set())
     assert reason is not None and reason.endswith("a private helper. Use z.")
+
+
+def test_a_defect_is_printed_and_counts_as_a_failure_without_a_reason(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = (("*::test_y", "DEFECT: the sum is wrong."), ("*::test_z", "another order of results"))
+    monkeypatch.setattr(suites, "DIFFERENCES", lines)
+    results = [
+        suites.Outcome(f"exir/test_x.py::{name}", "failed", "") for name in ("test_y", "test_z")
+    ]
+    assert suites.show("exir", results, set()) == 1
+    assert "exir/test_x.py::test_y\n    DEFECT: the sum is wrong." in capsys.readouterr().out

@@ -38,7 +38,18 @@ class _Missing:
         raise NotHere(self._text)
 
     __getitem__ = __setitem__ = __iter__ = __contains__ = __call__
-    __instancecheck__ = __subclasscheck__ = __add__ = __radd__ = __call__
+    __instancecheck__ = __subclasscheck__ = __call__
+
+    def __repr__(self) -> str:
+        return self._text
+
+    def _same(self, _: object = None) -> _Missing:
+        """The result of arithmetic, which files of tests do where they define constants."""
+        return self
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _same
+    __floordiv__ = __rfloordiv__ = __truediv__ = __rtruediv__ = __mod__ = __rmod__ = _same
+    __neg__ = _same
 
     def __getattr__(self, name: str) -> _Missing:
         if name.startswith("__"):
@@ -130,7 +141,8 @@ class AliasFinder:
     def _missing(self, fullname: str, below: str, error: ImportError) -> ModuleSpec | None:
         """A module that the wheel has and executorch_py has not."""
         place = self._wheel.joinpath(*below.split("."))
-        if not place.is_dir() and not place.with_suffix(".py").is_file():
+        files = (place.with_suffix(".py"), *place.parent.glob(f"{place.name}.*.so"))
+        if not place.is_dir() and not any(file.is_file() for file in files):
             return None
         loader = _AliasLoader(None, error)
         return ModuleSpec(fullname, loader, is_package=place.is_dir())  # type: ignore[arg-type]

@@ -173,7 +173,7 @@ REFUSALS: tuple[Refusal, ...] = (
     Refusal(
         "exir.memory_planning:_do_user_inputs_exist "
         "exir.memory_planning:_extend_storage_base_lifetimes "
-        "exir.memory_planning:_is_inplace_node exir.memory_planning:pick_shared_obj",
+        "exir.memory_planning:_is_inplace_node",
         "a private helper of upstream's planner",
         "executorch_py.exir.memory_planning.apply_algo",
     ),

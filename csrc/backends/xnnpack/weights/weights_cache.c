@@ -155,8 +155,9 @@ static size_t add_used(eti_xnn_weights_provider *provider, eti_xnn_packed_weight
     if (provider->used[i] == packed) return i;
   }
   packed->n_users++;
-  if (packed->n_domain_users == 0) packed->domain = provider->domain;
-  packed->n_domain_users += packed->domain == provider->domain;
+  if (packed->domain != provider->domain) packed->n_domain_users = 0;
+  packed->domain = provider->domain;  // it packed equal bytes, or trusts those that did
+  packed->n_domain_users++;
   provider->used[provider->n_used] = packed;
   return provider->n_used++;
 }

@@ -229,12 +229,12 @@ PyObject *py_delegates_facts(PyObject *object, PyObject *unused) {
   et_xnnpack_facts facts = {.n_weights = 0};
   if (d == NULL || d->xnnpack.options.weights == NULL) return PyDict_New();
   et_xnnpack_weights_facts(d->xnnpack.options.weights, &facts);
-  return Py_BuildValue("{s:n,s:n,s:n,s:n,s:n,s:n,s:n,s:n,s:s}", "weights",
-                       (Py_ssize_t)facts.n_weights, "bytes", (Py_ssize_t)facts.bytes, "mapped",
-                       (Py_ssize_t)facts.n_mapped, "mapped_bytes", (Py_ssize_t)facts.mapped_bytes,
-                       "packed", (Py_ssize_t)facts.n_packed, "shared", (Py_ssize_t)facts.n_shared,
-                       "damaged", (Py_ssize_t)facts.n_damaged, "unproven",
-                       (Py_ssize_t)facts.n_unproven, "note", d->note);
+  return Py_BuildValue(
+      "{s:n,s:n,s:n,s:n,s:n,s:n,s:n,s:n,s:n,s:s}", "weights", (Py_ssize_t)facts.n_weights, "bytes",
+      (Py_ssize_t)facts.bytes, "mapped", (Py_ssize_t)facts.n_mapped, "mapped_bytes",
+      (Py_ssize_t)facts.mapped_bytes, "packed", (Py_ssize_t)facts.n_packed, "shared",
+      (Py_ssize_t)facts.n_shared, "damaged", (Py_ssize_t)facts.n_damaged, "unproven",
+      (Py_ssize_t)facts.n_unproven, "repacked", (Py_ssize_t)facts.n_repacked, "note", d->note);
 }
 
 #else

@@ -90,8 +90,9 @@ class Program:
         """Packed weights of XNNPACK, of all programs that share them; empty if none are shared.
 
         Keys: `weights` (their number) and `bytes`; `mapped` and `mapped_bytes`, those in the file;
-        `packed`, `shared` and `damaged` so far; `unproven`, those with names that are not hashes of
-        their bytes, which no file keeps; `note`, the reason why the file was not used.
+        `packed`, `shared` and `damaged` so far; `repacked`, those of the shared that were packed
+        before they were found equal; `unproven`, those with names that are not hashes of their
+        bytes, which no file keeps; `note`, the reason why the file was not used.
         """
         return self._program.delegate_facts()
 

@@ -134,10 +134,28 @@ def age(file: Path) -> None:
 def test_programs_from_one_unchanged_file_pack_its_weights_once(path: Path) -> None:
     age(path)
     first = Runtime.get().load_program(path)
-    expected, before = run(first), first.packed_weights["packed"]
+    expected, before = run(first), first.packed_weights
     second = Runtime.get().load_program(path)
     np.testing.assert_array_equal(run(second), expected)
-    assert second.packed_weights["packed"] == before
+    assert second.packed_weights["shared"] == before["shared"] + 2
+    assert second.packed_weights["repacked"] == before["repacked"]
+
+
+def test_loads_trust_the_file_after_a_program_without_an_identity_is_gone(
+    path: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "model.pte"
+    file.write_bytes(path.read_bytes())
+    program = Runtime.get().load_program(file)  # has just changed: no identity
+    expected, repacked = run(program), []
+    age(file)
+    for _ in range(3):  # each outlives the one before it
+        newer = Runtime.get().load_program(file)
+        np.testing.assert_array_equal(run(newer), expected)
+        program, counts = newer, newer.packed_weights
+        repacked.append(counts["repacked"])
+    assert program.packed_weights["shared"] >= 6
+    assert repacked[1] == repacked[0] and repacked[2] == repacked[0]
 
 
 def test_a_file_that_was_replaced_under_its_path_packs_its_own_weights(

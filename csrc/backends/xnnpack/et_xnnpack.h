@@ -61,7 +61,8 @@ typedef struct et_xnnpack_facts {
   size_t n_weights, bytes;        // with a key, in memory or in the file
   size_t n_mapped, mapped_bytes;  // of these, in the file that was opened
   size_t n_packed;                // so far
-  size_t n_shared;                // so far: hits, of which those in one domain saved packing
+  size_t n_shared;                // so far: hits
+  size_t n_repacked;              // so far, of the hits: found by packing, so that none was saved
   size_t n_damaged;               // so far, of those in the file: packed again
   size_t n_unproven;              // so far, packed under keys that are no hashes: never saved
 } et_xnnpack_facts;

@@ -224,6 +224,7 @@ static eti_xnn_packed_weights *insert_packed(et_xnnpack_weights *store,
   if (existing != NULL) {
     free_packed(packed);
     store->n_shared++;
+    store->n_repacked++;
     return existing;
   }
   uint8_t *const own_key = (uint8_t *)(packed + 1);

@@ -49,7 +49,7 @@ struct et_xnnpack_weights {
   eti_xnn_packed_weights *mapped;  // of the file
   size_t n_mapped;
   bool proves;  // finds out whether weights are proven, as only these may be saved
-  size_t n_packed, n_shared, n_damaged, n_unproven;
+  size_t n_packed, n_shared, n_repacked, n_damaged, n_unproven;
 };
 
 // Adds packed weights of the file to the table.

@@ -299,7 +299,8 @@ void et_xnnpack_weights_facts(et_xnnpack_weights *store, et_xnnpack_facts *facts
   *facts = (et_xnnpack_facts){.n_packed = store->n_packed,
                               .n_shared = store->n_shared,
                               .n_damaged = store->n_damaged,
-                              .n_unproven = store->n_unproven};
+                              .n_unproven = store->n_unproven,
+                              .n_repacked = store->n_repacked};
   for (eti_xnn_packed_weights *p = next_packed(store, NULL); p != NULL; p = next_packed(store, p)) {
     facts->n_weights++;
     facts->bytes += p->bytes;

@@ -13,7 +13,7 @@ from executorch_py.cli.delegate_nodes import delegate_nodes
 from executorch_py.errors import ExecutorchError
 from executorch_py.runtime import MethodMeta, Signature
 from executorch_py.runtime.file_layout import describe
-from executorch_py.runtime.opening import open_program
+from executorch_py.runtime.program import open_program
 from executorch_py.terminal_text import message_text, name_text, quoted, shortened
 
 

@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
 
 from executorch_py import _C
-from executorch_py.errors import InvalidState, NotFound, NotSupported
+from executorch_py.errors import ExecutorchError, InvalidState, NotFound, NotSupported
 from executorch_py.runtime.metadata import MethodMeta
 from executorch_py.runtime.method import Method
 from executorch_py.runtime.signature import Signature
 from executorch_py.terminal_text import quoted, quoted_list
 
 _NO_DATA = "is in an external file (.ptd), and none was given"
+
+
+def open_program(source: Any, data: Sequence[Any] = (), **options: Any) -> _C.Program:
+    """The opened program, as by the extension; errors name a file of another kind."""
+    try:
+        return _C.open_program(source, data, **options)
+    except ExecutorchError as error:
+        from executorch_py.runtime.file_kinds import explained
+
+        if (better := explained(error, source, data)) is not None:
+            raise better from None
+        raise
 
 
 class Program:

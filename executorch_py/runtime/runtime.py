@@ -11,8 +11,7 @@ from typing import Any, BinaryIO
 from executorch_py import _C
 from executorch_py.errors import NotSupported
 from executorch_py.runtime.backend_options import whole_number, xnnpack_options
-from executorch_py.runtime.opening import open_program
-from executorch_py.runtime.program import Program, no_etdump
+from executorch_py.runtime.program import Program, no_etdump, open_program
 
 
 class Verification(IntEnum):

@@ -10,7 +10,7 @@ import struct
 from dataclasses import dataclass, field
 
 from executorch_py.runtime.file_layout import KIND_TENSOR, PROGRAM_PLANS, TENSOR_DTYPE, Table
-from executorch_py.runtime.opening import open_program
+from executorch_py.runtime.program import open_program
 
 _PLAN_VALUES, _PLAN_CHAINS, _PLAN_OPERATORS, _PLAN_DELEGATES = 2, 5, 6, 7
 _CHAIN_INSTRUCTIONS, _KERNEL_CALL = 2, 1

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from support.same_script import assert_same, upstream_results
+from support.same_script import SameScripts
 from torch import nn
 
 from executorch_py.exir import EdgeCompileConfig, EdgeProgramManager, ExecutorchProgramManager
@@ -221,4 +221,4 @@ result = [
 
 
 def test_combined_recipes_are_those_of_upstream() -> None:
-    assert_same(COMBINE, upstream_results({"combine": COMBINE})["combine"])
+    SameScripts({"combine": COMBINE}).check("combine")

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any
 
 import pytest
 import torch
-from support.same_script import assert_same, upstream_results
+from support.same_script import SameScripts
 
 _PROGRAM = """
 import torch, warnings
@@ -41,9 +40,10 @@ def raised(function, *args):
     except Exception as error:
         return type(error).__name__
 """
-SCRIPTS = {
-    "constants": _PROGRAM
-    + """
+SCRIPTS = SameScripts(
+    {
+        "constants": _PROGRAM
+        + """
 from torch.export.graph_signature import InputKind
 from executorch.backends.transforms.utils import (
     create_constant_placeholder, create_mutable_buffer, delete_constant_placeholder,
@@ -89,8 +89,8 @@ result = [facts, other, set_values, again is made[0], after, refused, used, inpu
           raised(create_mutable_buffer, state, "", torch.zeros(1)),
           raised(create_mutable_buffer, state, "b_state", torch.zeros(1))]
 """,
-    "quantized nodes": _PROGRAM
-    + """
+        "quantized nodes": _PROGRAM
+        + """
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 from executorch.backends.xnnpack.quantizer.xnnpack_quantizer import (
     XNNPACKQuantizer, get_symmetric_quantization_config)
@@ -125,8 +125,8 @@ result = [
      (0, torch.int32, False), (0, torch.float32, False))],
 ]
 """,
-    "arguments": _PROGRAM
-    + """
+        "arguments": _PROGRAM
+        + """
 from executorch.backends.xnnpack.utils import utils as u
 from executorch.backends.xnnpack.utils import xnnpack_constants as constants
 
@@ -165,7 +165,7 @@ result = [
     [getattr(constants, n) for n in sorted(vars(constants)) if n.isupper()],
 ]
 """,
-    "schemas": """
+        "schemas": """
 import sys, torch
 from executorch.exir.common import (
     extract_out_arguments, format_schema_name, get_schema_for_operators, no_dispatch,
@@ -186,7 +186,7 @@ result = [
     sys.getrecursionlimit() - before,
 ]
 """,
-    "operators": """
+        "operators": """
 import torch
 import executorch.extension.llm.custom_ops.custom_ops
 
@@ -208,17 +208,13 @@ result = [made.tolist(), cache.tolist(), made.data_ptr() == cache.data_ptr(), er
           [str(n.target) for n in program.graph.nodes if n.op == "call_function"],
           str(update.default._schema)]
 """,
-}
-
-
-@pytest.fixture(scope="module")
-def theirs() -> dict[str, Any]:
-    return upstream_results(SCRIPTS)
+    }
+)
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_a_script_gives_what_it_gives_with_upstream(name: str, theirs: dict[str, Any]) -> None:
-    assert_same(SCRIPTS[name], theirs[name])
+def test_a_script_gives_what_it_gives_with_upstream(name: str) -> None:
+    SCRIPTS.check(name)
 
 
 def test_importing_the_path_of_image_operators_registers_them() -> None:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
-from support.same_script import assert_same, upstream_results
+from support.same_script import SameScripts
 
 from executorch_py.util.python_profiler import CProfilerFlameGraph
 
@@ -46,9 +45,10 @@ def fused(function, *inputs):
 
 x, y = torch.rand(2, 4), torch.rand(2, 4)
 """
-SCRIPTS = {
-    "fusion": _FUSION
-    + """
+SCRIPTS = SameScripts(
+    {
+        "fusion": _FUSION
+        + """
 result = [
     fused(lambda x, y: dq(q(dq(q(x)) + dq(q(y, OTHER), OTHER))), x, y),
     fused(lambda x, y: dq(q(dq(q(x)) + y)), x, y),
@@ -59,8 +59,8 @@ result = [
     fused(lambda x: x + 1, x),
 ]
 """,
-    "tables": _FUSION
-    + """
+        "tables": _FUSION
+        + """
 rows = torch.arange(24, dtype=torch.uint8).reshape(6, 4)
 scales, zeros = torch.linspace(0.1, 0.6, 6), torch.full((6,), 3.0)
 
@@ -82,7 +82,7 @@ program = to_edge(export(Table(), (indices,)), compile_config=config).exported_p
 QuantFusionPass(_fix_node_meta_val=True)(program.graph_module)
 result = [targets(program.graph_module)]
 """,
-    "layers": """
+        "layers": """
 import torch, warnings
 from torch.export import export
 from executorch.exir import to_edge
@@ -118,17 +118,13 @@ cls, arguments = get_split_graph_pass(6, 3, layer_prefix_offsets={"a": 1})
 result = [targets(two.graph_module), targets(three.graph_module), cls.__name__, arguments,
           get_split_graph_pass(6, 1)[1]]
 """,
-}
-
-
-@pytest.fixture(scope="module")
-def theirs() -> dict[str, Any]:
-    return upstream_results(SCRIPTS)
+    }
+)
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_a_script_gives_what_it_gives_with_upstream(name: str, theirs: dict[str, Any]) -> None:
-    assert_same(SCRIPTS[name], theirs[name])
+def test_a_script_gives_what_it_gives_with_upstream(name: str) -> None:
+    SCRIPTS.check(name)
 
 
 def fused_net() -> torch.nn.Module:

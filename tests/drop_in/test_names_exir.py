@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
-from support.same_script import assert_same, upstream_results
+from support.same_script import SameScripts
 
 _EXPORT = """
 import torch, warnings
@@ -22,9 +20,10 @@ def raised(function, *args):
     except Exception as error:
         return [c.__name__ for c in type(error).__mro__]
 """
-SCRIPTS = {
-    "tensors": _EXPORT
-    + """
+SCRIPTS = SameScripts(
+    {
+        "tensors": _EXPORT
+        + """
 from executorch.exir.schema import DeviceType, ScalarType
 from executorch.exir.tensor import (
     AddressSpaceOverflowException, TensorSpec, calculate_aligned_num_bytes, check_spec,
@@ -58,8 +57,8 @@ result = [
     int(scalar_type_table[torch.quint4x2]), is_base, raised(lambda: view.inplace_base),
 ]
 """,
-    "graphs": _EXPORT
-    + """
+        "graphs": _EXPORT
+        + """
 from functorch.experimental.control_flow import map as map_
 from executorch.exir.memory_planning import (
     AllocationSpec, SharedObject, get_cond_nodes, get_input_specs, get_map_nodes,
@@ -90,8 +89,8 @@ shared.allocations.append(AllocationSpec(0, relu))
 result = [counts, len(inputs), len(outputs), len(inputs & outputs), shared.idx,
           shared.offset, shared.size, shared.first_used_index, shared.last_used_index]
 """,
-    "banks": _EXPORT
-    + """
+        "banks": _EXPORT
+        + """
 from executorch.exir import ExecutorchBackendConfig
 from executorch.exir.banked_memory_planning import (
     Bank, BankedGreedy, TargetMemoryMap, banked_memory_planning_pass, planned_mem_ids)
@@ -127,8 +126,8 @@ result = [
     set(planned_mem_ids(program.exported_program().graph_module)) <= {1, 2},
 ]
 """,
-    "passes": _EXPORT
-    + """
+        "passes": _EXPORT
+        + """
 from executorch.exir.dialects._ops import ops
 from executorch.exir.passes import ConstPropPass as ByPackage
 from executorch.exir.passes import ToDevicePass, propagate_dynamic_shape
@@ -160,8 +159,8 @@ result = [
     FoldRedundantDequantizeQuantizePass.__name__,
 ]
 """,
-    "hooks": _EXPORT
-    + """
+        "hooks": _EXPORT
+        + """
 from executorch.exir.passes import MemoryFormatOpsPass, ScalarToTensorPass, SymToTensorPass
 from executorch.exir.passes.legalize_portable_dim_order_pass import LegalizePortableDimOrderPass
 
@@ -207,8 +206,8 @@ legal = hooked(LegalizePortableDimOrderPass)()
 legal(last.exported_program().graph_module)
 result = [scalars.seen, symbols.seen, formats.seen, legal.seen]
 """,
-    "devices": _EXPORT
-    + """
+        "devices": _EXPORT
+        + """
 from executorch.exir.passes.propagate_device_pass import (
     TARGET_DEVICE_COMPILE_SPEC_KEY, PropagateDeviceConfig)
 import executorch.exir.passes._device_copy_ops_registry
@@ -220,15 +219,15 @@ result = [TARGET_DEVICE_COMPILE_SPEC_KEY, copy.tolist(), copy.data_ptr() == x.da
           out.tolist(), str(torch.ops.et_copy._h2d_copy.out._schema),
           config == PropagateDeviceConfig(), config.skip_d2h_for_method_outputs]
 """,
-    "trees": """
+        "trees": """
 from executorch.extension.pytree import TreeSpec, from_str, tree_flatten, tree_unflatten
 leaves, spec = tree_flatten((1, {"a": [2, 3]}))
 text = spec.to_str()
 result = [text, from_str(text) == spec, tree_unflatten(leaves, from_str(text))[1],
           isinstance(spec, TreeSpec)]
 """,
-    "quantized inputs": _EXPORT
-    + """
+        "quantized inputs": _EXPORT
+        + """
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 from executorch.backends.xnnpack.quantizer.xnnpack_quantizer import (
     XNNPACKQuantizer, get_symmetric_quantization_config)
@@ -252,8 +251,8 @@ outputs.edge_manager_update_quant_config_method(3, outputs.dequant_args[0])
 result = [results, before - len(targets(gm)), {k: float(v) for k, v in
           sorted(edge._config_methods.items())}]
 """,
-    "settings": _EXPORT
-    + """
+        "settings": _EXPORT
+        + """
 import dataclasses
 from executorch.exir import CallSpec, ExecutorchBackendConfig, edge_to_executorch_passes
 from executorch.exir.schema import AllocationDetails, Tensor
@@ -272,7 +271,7 @@ place.memory_id = 5
 result = [len(passes) > 3, program.version, program.execution_plan[0].name, place.memory_id,
           CallSpec(1, 2).out_spec, CallSpec._fields]
 """,
-    "quantizer": """
+        "quantizer": """
 from executorch.backends.xnnpack.quantizer.xnnpack_quantizer import XNNPACKQuantizer
 import torch
 supported = XNNPACKQuantizer.get_supported_operators()
@@ -282,14 +281,10 @@ result = [len({(c.config.is_qat, str(c.config.weight.qscheme)) for c in supporte
           patterns["linear"], torch.ops.aten.linear.default in linear[0].op_overloads,
           linear[0].is_qat, "mul" in patterns]
 """,
-}
-
-
-@pytest.fixture(scope="module")
-def theirs() -> dict[str, Any]:
-    return upstream_results(SCRIPTS)
+    }
+)
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_a_script_gives_what_it_gives_with_upstream(name: str, theirs: dict[str, Any]) -> None:
-    assert_same(SCRIPTS[name], theirs[name])
+def test_a_script_gives_what_it_gives_with_upstream(name: str) -> None:
+    SCRIPTS.check(name)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
-from support.same_script import assert_same, upstream_results
+from support.same_script import SameScripts
 
 _EDGE = """
 import torch, warnings
@@ -21,9 +19,10 @@ def edge(function, *inputs, **options):
     config = EdgeCompileConfig(_check_ir_validity=False)
     return to_edge(export(Net(), inputs, **options), compile_config=config).exported_program()
 """
-SCRIPTS = {
-    "dtypes": _EDGE
-    + """
+SCRIPTS = SameScripts(
+    {
+        "dtypes": _EDGE
+        + """
 from executorch.exir.verification.arg_validator import (
     EdgeOpArgValidator, RunHigherOrderOperatorError)
 
@@ -49,8 +48,8 @@ except Exception as caught:
     other = type(caught).__name__
 result = [violations(mul, x, x), violations(mul, ints, ints), violations(cat, x, x), error, other]
 """,
-    "bytes": _EDGE
-    + """
+        "bytes": _EDGE
+        + """
 from executorch.exir.serde.serialize import deserialize, serialize
 
 x = torch.arange(6.0).reshape(2, 3)
@@ -68,14 +67,10 @@ result = [
     isinstance(serialize(first).exported_program, bytes),
 ]
 """,
-}
-
-
-@pytest.fixture(scope="module")
-def theirs() -> dict[str, Any]:
-    return upstream_results(SCRIPTS)
+    }
+)
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_a_script_gives_what_it_gives_with_upstream(name: str, theirs: dict[str, Any]) -> None:
-    assert_same(SCRIPTS[name], theirs[name])
+def test_a_script_gives_what_it_gives_with_upstream(name: str) -> None:
+    SCRIPTS.check(name)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
-from support.same_script import assert_same, upstream_results
+from support.same_script import SameScripts
 
 PACKAGE = """
 import json, os, tempfile, zipfile
@@ -19,9 +17,10 @@ def refused(*args, **kwargs):
     except (KeyError, TypeError, ValueError) as error:
         return type(error).__name__
 """
-SCRIPTS = {
-    "contents": PACKAGE
-    + """
+SCRIPTS = SameScripts(
+    {
+        "contents": PACKAGE
+        + """
 path = os.path.join(tempfile.mkdtemp(), "folder", "m.ptn")
 w = torch.arange(6.0).reshape(2, 3)
 tensors = {
@@ -38,8 +37,8 @@ with zipfile.ZipFile(path) as package:
 equal = {k: bool(torch.equal(read[k], v)) and read[k].dtype == v.dtype for k, v in tensors.items()}
 result = [graph.decode(), members, aliases, tensor_bytes, equal, PTG_ENTRY]
 """,
-    "refusals": PACKAGE
-    + """
+        "refusals": PACKAGE
+        + """
 w, path = torch.ones(4), os.path.join(tempfile.mkdtemp(), "m.ptn")
 result = [
     refused(path, b"", {"a": w}, frozenset(["other"])),
@@ -51,7 +50,7 @@ result = [
     refused(path, b"", {"a": w[:2], "b": w[2:]}),
 ]
 """,
-    "files": """
+        "files": """
 import hashlib, io, os, pathlib, tempfile
 from executorch.exir._serialize._cord import Cord, FileBackedData
 
@@ -83,7 +82,7 @@ except TypeError as error:
     facts.append(type(error).__name__)
 result = facts
 """,
-    "external": """
+        "external": """
 import os, pathlib, tempfile
 from executorch.exir._serialize._named_data_store import NamedDataStore
 from executorch.exir._serialize._cord import FileBackedData
@@ -113,7 +112,7 @@ result = [bad, len(output.buffers), entries(output.pte_data)]
 result += [{tag: entries(keys) for tag, keys in output.external_data.items()}]
 result += [[list(keys) for keys in output.external_data.values()]]
 """,
-    "data file": """
+        "data file": """
 from executorch.exir._serialize.data_serializer import DataEntry, DataPayload
 from executorch.extension.flat_tensor.serialize.serialize import (
     FlatTensorConfig, FlatTensorSerializer)
@@ -126,18 +125,14 @@ keys = output.external_data["f.ptd"]
 result = [[bytes(b).decode() for b in output.buffers], output.pte_data]
 result += [{k: [v.buffer_index, v.alignment] for k, v in sorted(keys.items())}]
 """,
-    "version": """
+        "version": """
 from executorch import version
 result = [isinstance(version.__version__, str), hasattr(version, "git_version")]
 """,
-}
-
-
-@pytest.fixture(scope="module")
-def theirs() -> dict[str, Any]:
-    return upstream_results(SCRIPTS)
+    }
+)
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_a_script_gives_what_it_gives_with_upstream(name: str, theirs: dict[str, Any]) -> None:
-    assert_same(SCRIPTS[name], theirs[name])
+def test_a_script_gives_what_it_gives_with_upstream(name: str) -> None:
+    SCRIPTS.check(name)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
-from support.same_script import assert_same, upstream_results
+from support.same_script import SameScripts
 
 _EDGE = """
 import torch, warnings
@@ -33,9 +31,10 @@ def shown(result):
 
 x = torch.arange(24.0).reshape(2, 3, 4) / 10
 """
-SCRIPTS = {
-    "views": _EDGE
-    + """
+SCRIPTS = SameScripts(
+    {
+        "views": _EDGE
+        + """
 from executorch.backends.transforms.collapse_view_copy import CollapseViewCopyPass
 from executorch.backends.transforms.fuse_cascaded_view_ops import FuseCascadedViewOps
 from executorch.backends.transforms.fuse_view_copy import FuseViewCopyTransform
@@ -64,8 +63,8 @@ ranked = Rank0ToRank1Pass()(edge(lambda a: a + 1, torch.tensor(2.0))).graph_modu
 result = [*collapsed, *fused, *cascaded, *squeezed, last, [list(n.meta["val"].shape) for n in
           ranked.graph.nodes if n.op == "placeholder"]]
 """,
-    "operators": _EDGE
-    + """
+        "operators": _EDGE
+        + """
 from executorch.backends.transforms.mean_to_sum_div import MeanToSumDiv
 from executorch.backends.transforms.remove_clone_ops import RemoveCloneOpsTransform
 from executorch.backends.transforms.remove_getitem_op import RemoveGetItemPass
@@ -100,8 +99,8 @@ result = [shown(means), values(means, x), [shown(n) for n in numbers], [values(n
           numbers], clones, [shown(i)[1:] for i in items],
           items[1].graph_module(picture)[0].shape == (1, 1, 4), error, both]
 """,
-    "batch norms": _EDGE
-    + """
+        "batch norms": _EDGE
+        + """
 from executorch.backends.transforms.fuse_batch_norm_with_conv import FuseBatchNormWithConvPass
 
 torch.manual_seed(0)
@@ -118,8 +117,8 @@ weights = [[round(float(v), 4) for v in p.flatten()] for name, p in sorted(
            gm.named_parameters())]
 result = [shown(fused), weights, [n.op for n in gm.graph.nodes]]
 """,
-    "dtypes": _EDGE
-    + """
+        "dtypes": _EDGE
+        + """
 from executorch.backends.transforms.convert_dtype_pass import ConvertDtypePass, I64toI32
 
 ints = torch.arange(6)
@@ -129,8 +128,8 @@ halves = ConvertDtypePass(torch.float32, torch.float16, _skip_dim_order=True)(
 result = [[[n.target.__name__, str(n.meta["val"].dtype), sorted(k for k in n.kwargs)] for n in
            g.graph.nodes if n.op == "call_function"] for g in (gm, halves)]
 """,
-    "dialects": _EDGE
-    + """
+        "dialects": _EDGE
+        + """
 from executorch.backends.transforms.aten_to_dialect_pass import AtenToDialectPass, DialectNodeSpec
 from executorch.exir.dialects._ops import ops
 
@@ -163,14 +162,10 @@ made = next(n for n in Mine(traced)(traced.graph_module).graph_module.graph.node
             n.name)
 result.append(made.meta["stack_trace"].startswith("seen before\\n"))
 """,
-}
-
-
-@pytest.fixture(scope="module")
-def theirs() -> dict[str, Any]:
-    return upstream_results(SCRIPTS)
+    }
+)
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_a_script_gives_what_it_gives_with_upstream(name: str, theirs: dict[str, Any]) -> None:
-    assert_same(SCRIPTS[name], theirs[name])
+def test_a_script_gives_what_it_gives_with_upstream(name: str) -> None:
+    SCRIPTS.check(name)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 import torch
-from support.same_script import assert_same, upstream_results
+from support.same_script import SameScripts
 from torch import nn
 
 from executorch_py.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
@@ -17,8 +15,9 @@ from executorch_py.backends.xnnpack.quantizer.xnnpack_quantizer import (
 from executorch_py.exir import to_edge
 from executorch_py.quantizer import convert_pt2e, prepare_pt2e
 
-SCRIPTS = {
-    "partitions": """
+SCRIPTS = SameScripts(
+    {
+        "partitions": """
 import torch, warnings
 from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
 from executorch.exir import to_edge
@@ -45,17 +44,13 @@ result = [
     partitions(XnnpackPartitioner().generate_per_op_partitions),
 ]
 """,
-}
-
-
-@pytest.fixture(scope="module")
-def theirs() -> dict[str, Any]:
-    return upstream_results(SCRIPTS)
+    }
+)
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_a_script_gives_what_it_gives_with_upstream(name: str, theirs: dict[str, Any]) -> None:
-    assert_same(SCRIPTS[name], theirs[name])
+def test_a_script_gives_what_it_gives_with_upstream(name: str) -> None:
+    SCRIPTS.check(name)
 
 
 def test_partitions_are_those_that_are_tagged() -> None:

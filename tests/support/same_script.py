@@ -10,6 +10,7 @@ import json
 import re
 import subprocess
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 from support.paths import UPSTREAM_PYTHON
@@ -29,7 +30,7 @@ print("\\n" + json.dumps(results))
 TIMEOUT_S = 600
 
 
-def upstream_results(scripts: Mapping[str, str]) -> dict[str, Any]:
+def _upstream_results(scripts: Mapping[str, str]) -> dict[str, Any]:
     """The results of all scripts by name, each as JSON gives it back."""
     assert UPSTREAM_PYTHON.exists(), f"{UPSTREAM_PYTHON} is missing: run `make test`"
     run = subprocess.run(
@@ -44,18 +45,30 @@ def upstream_results(scripts: Mapping[str, str]) -> dict[str, Any]:
     return results
 
 
-def our_result(script: str) -> Any:
+def _our_result(script: str) -> Any:
     """The result of a script with the package renamed, as JSON gives it back."""
     namespace: dict[str, Any] = {}
     exec(re.sub(r"\b(from|import) executorch\b", r"\1 executorch_py", script), namespace)
     return json.loads(json.dumps(namespace["result"]))
 
 
-def assert_same(script: str, theirs: Any) -> None:
+def _assert_same(script: str, theirs: Any) -> None:
     """Run a script here, and compare the entries of its result with those of upstream's."""
     failed = isinstance(theirs, dict) and theirs.get("upstream failed")
     assert not failed, failed
-    ours = our_result(script)
+    ours = _our_result(script)
     assert len(ours) == len(theirs)
     for i, (mine, other) in enumerate(zip(ours, theirs, strict=True)):
         assert mine == other, f"entry {i} of the script's result"
+
+
+class SameScripts(dict[str, str]):
+    """Scripts of a test module, by name."""
+
+    @cached_property
+    def _theirs(self) -> dict[str, Any]:
+        return _upstream_results(self)
+
+    def check(self, name: str) -> None:
+        """Run one here, and compare its result with upstream's."""
+        _assert_same(self[name], self._theirs[name])

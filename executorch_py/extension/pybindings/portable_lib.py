@@ -18,8 +18,7 @@ from executorch_py.errors import InvalidArgument, NotSupported
 from executorch_py.extension.pybindings.data_loader import PyDataLoader
 from executorch_py.runtime.metadata import MethodMeta, TensorInfo
 from executorch_py.runtime.method import prepare
-from executorch_py.runtime.opening import open_program
-from executorch_py.runtime.program import no_etdump
+from executorch_py.runtime.program import no_etdump, open_program
 from executorch_py.runtime.runtime import (
     Verification,
     _data_files,

@@ -1,16 +1,17 @@
-"""Programs and data files opened by the extension; a file of another kind is named with a remedy.
+"""Kinds of files that are given for a program or its data, each with the next step.
 
 The extension knows its own formats only. When it refuses a file, the first bytes and, for an
-archive, the names of its members tell what was given.
+archive, the names of its members tell what was given. Loaded after a refusal only.
 """
 
 from __future__ import annotations
 
+import io
+import zipfile
 from collections.abc import Sequence
 from os import PathLike, fspath
 from typing import Any
 
-from executorch_py import _C
 from executorch_py.errors import ExecutorchError
 from executorch_py.terminal_text import quoted
 
@@ -65,21 +66,17 @@ _MEMBERS: tuple[tuple[str, str], ...] = (
 )
 
 
-def open_program(source: Any, data: Sequence[Any] = (), **options: Any) -> _C.Program:
-    """The opened program, as by the extension; errors name a file of another kind."""
-    try:
-        return _C.open_program(source, data, **options)
-    except ExecutorchError as error:
-        # The data files are opened after the program: a program that is one is not to blame.
-        for item, expected in [(source, _PROGRAM), *((item, _DATA) for item in data)]:
-            found = kind_of(item)
-            if found is not None and found != expected:
-                name = quoted(fspath(item)) if isinstance(item, (str, PathLike)) else "the bytes"
-                wanted = "a program (.pte)" if expected == _PROGRAM else "external weights (.ptd)"
-                text = f"{name}: expected {wanted}, got {found}"
-                code = f"[{error.name}, error: 0x{error.status:x}]"
-                raise type(error)(f"{text} {code}") from None
-        raise
+def explained(error: ExecutorchError, source: Any, data: Sequence[Any]) -> ExecutorchError | None:
+    """The error in other words if a file is of another kind; None if that is not the reason."""
+    # The data files are opened after the program: a program that is one is not to blame.
+    for item, expected in [(source, _PROGRAM), *((item, _DATA) for item in data)]:
+        found = kind_of(item)
+        if found is not None and found != expected:
+            name = quoted(fspath(item)) if isinstance(item, (str, PathLike)) else "the bytes"
+            wanted = "a program (.pte)" if expected == _PROGRAM else "external weights (.ptd)"
+            text = f"{name}: expected {wanted}, got {found}"
+            return type(error)(f"{text} [{error.name}, error: 0x{error.status:x}]")
+    return None
 
 
 def kind_of(source: Any) -> str | None:
@@ -102,9 +99,6 @@ def _kind(head: bytes, archive: Any) -> str | None:
             return kind
     if not head.startswith(b"PK\x03\x04"):
         return None
-    import io
-    import zipfile  # slow to import, and seldom needed
-
     file = archive if isinstance(archive, (str, PathLike)) else io.BytesIO(archive)
     try:
         with zipfile.ZipFile(file) as members:

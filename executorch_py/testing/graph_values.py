@@ -23,10 +23,7 @@ from executorch_py.testing.reference import without_fast_paths
 
 @dataclass(frozen=True)
 class ModelGraph:
-    """A model as torch.export traces it: its graph, values of all placeholders, names of inputs.
-
-    `outputs` has for each of the model's results the position among the graph's.
-    """
+    """A model as torch.export traces it: its graph, values of all placeholders, names of inputs."""
 
     module: fx.GraphModule
     inputs: dict[str, Any]

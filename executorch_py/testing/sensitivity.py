@@ -50,7 +50,8 @@ def moved_sqnr_db(
         generator = torch.Generator().manual_seed(seed)
         for i, moved in enumerate(_outputs(module, inputs, given, generator, relative)):
             if isinstance(moved, torch.Tensor) and moved.is_floating_point():
-                lowest[i] = min(sqnr_db(moved, still[i]), lowest[i] or math.inf)
+                found, before = sqnr_db(moved, still[i]), lowest[i]
+                lowest[i] = found if before is None else min(found, before)
     return lowest
 
 

@@ -64,6 +64,7 @@ static PyObject *torch_plain_numpy(py_state *state, PyObject *tensor) {
     PyObject *device = PyObject_GetAttr(tensor, state->str_device);
     PyErr_Clear();
     PyObject *meta = PyObject_GetAttrString(tensor, "is_meta");
+    PyErr_Clear();
     py_raise(state, ET_INVALID_ARGUMENT, "tensor: expected device cpu, got %S: %s",
              device != NULL ? device : Py_None,
              meta == Py_True ? "it has no elements" : "pass tensor.cpu()");

@@ -2,37 +2,38 @@
 #include "bindings/py_tensor_view.h"
 
 #include "bindings/py_errors.h"
+#include "runtime/tensor.h"
 
-// Orders the dimensions from the greatest stride to the smallest, equal ones as they come; true
-// when the memory is dense in this order.
+// Whether dimension a lies outside b: its stride is greater. Of equal ones, dimensions of size 1
+// lie inside, where channels-last orders of one channel have them.
+static bool is_outside(PyArrayObject *array, unsigned a, unsigned b) {
+  const npy_intp *const strides = PyArray_STRIDES(array), *const sizes = PyArray_DIMS(array);
+  return strides[a] != strides[b] ? strides[a] > strides[b] : sizes[a] != 1 && sizes[b] == 1;
+}
+
+// Orders the dimensions from the outermost to the innermost, equal ones as they come; true when the
+// memory is dense in this order.
 static bool fill_layout(py_tensor_view *view, npy_intp element) {
   const unsigned rank = (unsigned)PyArray_NDIM(view->array);
   const npy_intp *const strides = PyArray_STRIDES(view->array);
   for (unsigned d = 0; d < rank; d++) {
     unsigned at = d;
-    while (at > 0 && strides[view->dim_order[at - 1]] < strides[d]) at--;
+    while (at > 0 && is_outside(view->array, d, view->dim_order[at - 1])) at--;
     for (unsigned k = d; k > at; k--) view->dim_order[k] = view->dim_order[k - 1];
     view->dim_order[at] = (uint8_t)d;
     view->sizes[d] = (int32_t)PyArray_DIMS(view->array)[d];
   }
+  eti_fill_strides(view->sizes, view->dim_order, rank, view->strides);
   bool dense = PyArray_ISALIGNED(view->array);
-  ptrdiff_t stride = 1;
-  for (unsigned k = rank; k-- > 0;) {
-    const unsigned d = view->dim_order[k];
-    dense = dense && (view->sizes[d] <= 1 || strides[d] == stride * element);
-    view->strides[d] = stride;
-    stride *= view->sizes[d] == 0 ? 1 : view->sizes[d];
-  }
+  for (unsigned d = 0; d < rank; d++)
+    dense = dense && (view->sizes[d] <= 1 || strides[d] == view->strides[d] * element);
   return dense || PyArray_SIZE(view->array) == 0;
 }
 
 static void fill_contiguous(py_tensor_view *view) {
-  ptrdiff_t stride = 1;
-  for (unsigned d = (unsigned)PyArray_NDIM(view->array); d-- > 0;) {
-    view->dim_order[d] = (uint8_t)d;
-    view->strides[d] = stride;
-    stride *= view->sizes[d] == 0 ? 1 : view->sizes[d];
-  }
+  const unsigned rank = (unsigned)PyArray_NDIM(view->array);
+  for (unsigned d = 0; d < rank; d++) view->dim_order[d] = (uint8_t)d;
+  eti_fill_strides(view->sizes, view->dim_order, rank, view->strides);
 }
 
 // Refuses arrays that no tensor of the runtime can describe.

@@ -8,10 +8,10 @@ typedef struct trace {
   PyObject *list;
 } trace;
 
-// A copy of a value; None when Python has no element type for it.
+// A copy of a value; None when Python has no element type for it. NULL without memory.
 static PyObject *copied(py_method *self, const et_value *value) {
   PyObject *object = value == NULL ? NULL : py_output_object(self, value, true, self->kind);
-  if (object != NULL) return object;
+  if (object != NULL || PyErr_ExceptionMatches(PyExc_MemoryError)) return object;
   PyErr_Clear();
   Py_RETURN_NONE;
 }
@@ -21,8 +21,11 @@ static PyObject *copied(py_method *self, const et_value *value) {
 static PyObject *results_of(py_method *self, const et_event *event, bool is_delegate) {
   const size_t first = is_delegate || event->n_args == 0 ? 0 : event->n_args - 1;
   PyObject *list = PyList_New((Py_ssize_t)(event->n_args - first));
-  for (size_t i = first; list != NULL && i < event->n_args; i++)
-    PyList_SET_ITEM(list, (Py_ssize_t)(i - first), copied(self, event->args[i]));
+  for (size_t i = first; list != NULL && i < event->n_args; i++) {
+    PyObject *const value = copied(self, event->args[i]);
+    if (value == NULL) Py_CLEAR(list);
+    if (list != NULL) PyList_SET_ITEM(list, (Py_ssize_t)(i - first), value);
+  }
   return list;
 }
 

@@ -469,20 +469,26 @@ static void run_slots(void *ctx, size_t begin, size_t end) {
 // Smaller products, in multiply-adds, are not worth a second thread.
 #define SMALL_PRODUCT (64u * 1024u)
 
-void eti_gemm_run(const et_pool *pool, const eti_gemm *shape, size_t n_jobs, eti_gemm_job_fn job,
-                  const void *ctx, void *work, size_t bytes) {
-  ET_ASSERT(shape->kernel != NULL && job != NULL && (uintptr_t)work % WORK_ALIGN == 0);
-  if (n_jobs == 0 || shape->m == 0 || shape->n == 0) return;
+// The number of slots that the work memory has room for, by the first job.
+static size_t slots_of(const eti_gemm *shape, eti_gemm_job_fn job, const void *ctx, size_t bytes,
+                       size_t n_threads) {
   eti_gemm first = *shape;
   first.ctx = ctx;
   first.job = 0;
   job(ctx, 0, &first);
   const uses u = uses_of(&first);
-  const size_t n_threads = pool == NULL ? 1 : pool->n_threads;
   const size_t least = round_up(least_bytes(&first, &u), WORK_ALIGN);
-  size_t n_slots = least == 0 || bytes < least ? n_threads : at_most(n_threads, bytes / least);
+  return least == 0 || bytes < least ? n_threads : at_most(n_threads, bytes / least);
+}
+
+void eti_gemm_run(const et_pool *pool, const eti_gemm *shape, size_t n_jobs, eti_gemm_job_fn job,
+                  const void *ctx, void *work, size_t bytes) {
+  ET_ASSERT(shape->kernel != NULL && job != NULL && (uintptr_t)work % WORK_ALIGN == 0);
+  if (n_jobs == 0 || shape->m == 0 || shape->n == 0) return;
+  const size_t n_threads = pool == NULL ? 1 : pool->n_threads;
   const double cost = (double)shape->m * (double)shape->n * (double)(shape->k + 1) * (double)n_jobs;
-  if (cost < 2.0 * SMALL_PRODUCT) n_slots = 1;
+  const bool is_shared = n_threads > 1 && cost >= 2.0 * SMALL_PRODUCT;
+  const size_t n_slots = is_shared ? slots_of(shape, job, ctx, bytes, n_threads) : 1;
   const size_t m_panels = (shape->m + shape->kernel->mr - 1) / shape->kernel->mr;
   const size_t n_panels = (shape->n + shape->kernel->nr - 1) / shape->kernel->nr;
   run r = {

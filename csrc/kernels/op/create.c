@@ -192,7 +192,7 @@ typedef struct arange_job {
 } arange_job;
 
 static void arange_blocks(const arange_job *a, size_t begin, size_t end) {
-  enum { BLOCK = 128 };
+  enum { BLOCK = ETI_ON_STACK(256, 128) };
   union {
     int64_t i[BLOCK];
     double d[BLOCK];

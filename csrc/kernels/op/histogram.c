@@ -11,9 +11,9 @@
 // ---- finding bins
 
 enum {
-  PIECE = 64,          // elements cast at a time
-  BINS_AT_ONCE = 128,  // counters on the stack
-  MAX_COUNTED = 65536  // bins for which every thread gets counters of its own
+  PIECE = ETI_ON_STACK(256, 64),          // elements cast at a time
+  BINS_AT_ONCE = ETI_ON_STACK(512, 128),  // counters on the stack
+  MAX_COUNTED = 65536                     // bins for which every thread gets counters of its own
 };
 
 typedef struct binning {

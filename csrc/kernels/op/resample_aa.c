@@ -52,7 +52,7 @@ static window window_of(const filter *f, size_t d, int64_t o) {
   return w;
 }
 
-enum { BLOCK = 24 };  // outputs, and inputs, at a time
+enum { BLOCK = ETI_ON_STACK(256, 24) };  // outputs, and inputs, at a time
 
 // Sums of inputs [first, first + n), weighted over the height.
 static void sum_rows(const filter *f, ptrdiff_t in, const window *wy, int64_t first, size_t n,

@@ -110,7 +110,7 @@ static et_status read_float(const et_kernel_ctx *ctx, et_value *const *args, qli
 }
 
 // Rows whose scales and zero points are read together.
-enum { ROWS_AT_ONCE = 192 };
+enum { ROWS_AT_ONCE = ETI_ON_STACK(512, 192) };
 
 et_status op_qlinear_float_out(et_kernel_ctx *ctx, et_value *const *args) {
   qlinear l;

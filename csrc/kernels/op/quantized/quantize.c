@@ -123,7 +123,7 @@ typedef struct walk {
   size_t q_bytes;
 } walk;
 
-enum { CHANNEL_BLOCK = 128, SHORT_ROW = 16 };
+enum { CHANNEL_BLOCK = ETI_ON_STACK(256, 128), SHORT_ROW = 16 };
 
 static double number_at(const et_tensor *t, size_t i) {
   double x;

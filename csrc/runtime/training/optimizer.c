@@ -203,20 +203,19 @@ static et_status check_tensors(const et_tensor *parameter, const et_tensor *grad
   return ET_OK;
 }
 
-static void update(const et_optimizer_options *options, uint64_t step, et_tensor *parameter,
+static void update(const et_optimizer_options *options, const factors *f, et_tensor *parameter,
                    const et_tensor *gradient, float *const slots[ET_OPTIMIZER_SLOTS]) {
-  const factors f = factors_of(options, step);
   float block[256];
   const size_t most = sizeof block / sizeof block[0];
   if (eti_same_order(parameter->sizes, parameter->dim_order, gradient->dim_order,
                      parameter->rank)) {
-    update_run(options, &f, parameter->data, gradient->data, slots, 0, parameter->numel);
+    update_run(options, f, parameter->data, gradient->data, slots, 0, parameter->numel);
     return;
   }
   for (size_t at = 0; at < parameter->numel; at += most) {
     const size_t n = parameter->numel - at < most ? parameter->numel - at : most;
     gather(parameter, gradient, at, n, block);
-    update_run(options, &f, parameter->data, block, slots, at, n);
+    update_run(options, f, parameter->data, block, slots, at, n);
   }
 }
 
@@ -226,7 +225,8 @@ et_status et_optimizer_update(const et_optimizer_options *options, uint64_t step
   ET_TRY(et_optimizer_check(options, err));
   ET_CHECK(step >= 1, err, ET_INVALID_ARGUMENT, "step: expected 1 or more, got 0");
   ET_TRY(check_tensors(parameter, gradient, err));
-  if (parameter->numel > 0) update(options, step, parameter, gradient, slots);
+  const factors f = factors_of(options, step);
+  if (parameter->numel > 0) update(options, &f, parameter, gradient, slots);
   return ET_OK;
 }
 
@@ -281,13 +281,13 @@ et_status et_optimizer_step(et_optimizer *optimizer, et_error *err) {
   const size_t n_slots = et_optimizer_slots(&optimizer->options);
   float *state = optimizer->state;
   optimizer->step++;
+  const factors f = factors_of(&optimizer->options, optimizer->step);
   for (size_t i = 0; i < training->n; i++) {
     et_tensor *parameter = et_training_parameter(training, i);
     float *slots[ET_OPTIMIZER_SLOTS] = {NULL};
     for (size_t k = 0; k < n_slots; k++, state += parameter->numel) slots[k] = state;
     if (parameter->numel > 0)
-      update(&optimizer->options, optimizer->step, parameter, et_training_gradient(training, i),
-             slots);
+      update(&optimizer->options, &f, parameter, et_training_gradient(training, i), slots);
   }
   return ET_OK;
 }

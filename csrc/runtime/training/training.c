@@ -73,7 +73,8 @@ static et_status check_names(et_training *training, const eti_plan *names, et_er
   return ET_OK;
 }
 
-// Checks that a parameter and its gradient are tensors of one shape, and that both have memory.
+// Checks that a parameter and its gradient are tensors, and that the parameter keeps its memory and
+// its size: optimizers have state of that size.
 static et_status check_pair(const et_training *training, size_t i, et_error *err) {
   const et_tensor *parameter = et_training_parameter(training, i);
   const et_tensor *gradient = et_training_gradient(training, i);
@@ -83,6 +84,8 @@ static et_status check_pair(const et_training *training, size_t i, et_error *err
   ET_CHECK((parameter->flags & ET_TENSOR_PLANNED) != 0 || parameter->numel == 0, err,
            ET_INVALID_PROGRAM, "parameter '%s': expected planned memory, which runs can read back",
            name);
+  ET_CHECK((parameter->flags & ET_TENSOR_DYNAMIC) == 0, err, ET_INVALID_PROGRAM,
+           "parameter '%s': expected a fixed shape, got a dynamic one", name);
   return ET_OK;
 }
 

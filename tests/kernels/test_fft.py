@@ -137,13 +137,8 @@ def test_wrong_arguments_are_refused() -> None:
 def test_long_lines_are_prepared_in_any_case() -> None:
     torch.manual_seed(0)
     x = torch.rand(2**14, dtype=torch.complex64)
-    (found,), (again,) = (
-        run_op(
-            "aten::_fft_c2c.out", x, [0], 0, True, out=[Out(x.dtype, x.shape)], prepared=prepared
-        )
-        for prepared in (False, True)
-    )
-    assert torch.equal(found, again)
+    (found,) = run_op("aten::_fft_c2c.out", x, [0], 0, True, out=[Out(x.dtype, x.shape)])
+    assert_near(found, torch.fft.fft(x))
 
 
 @pytest.mark.parametrize("n", [60, 512, 896, 1000, 4096, 6000])

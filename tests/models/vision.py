@@ -2,7 +2,7 @@
 
 The PyPI wheel of torchvision carries compiled operators for another torch build; the model
 definitions need none of them, but importing the package registers shape functions for two, so those
-are declared first. The wheel is in a separate folder (.venv/vision, see .ci/setup.sh), because
+are declared first. The wheel is in a separate folder (.venv/vision, made by .ci/setup.sh), because
 transformers imports torchvision whenever it can find it. Weights are seeded: tests compare
 arithmetic, not accuracy.
 """
@@ -16,7 +16,7 @@ from types import ModuleType
 
 import torch
 
-FOLDER = Path(__file__).resolve().parent.parent.parent / ".venv" / "vision"
+FOLDER = Path(sys.prefix) / "vision"
 DECLARED = ("nms", "qnms")
 
 

@@ -1,0 +1,130 @@
+"""Table of architectures: lowered without a delegate, to XNNPACK, and in int8 to XNNPACK.
+
+    python tests/models/models_table.py --record FILE [--only NAME] [--column COLUMN] [--again]
+    python tests/models/models_table.py --record FILE --markdown > docs/models.md
+    python tests/models/models_table.py --record FILE --summary
+
+Each model has a process of its own, limited in time and memory, so that a crash is one cell. The
+record has one JSON line for each cell; a cell that it has is not measured again without --again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from models import table_torch, table_transformers, table_vision
+from models.table_entry import Architecture
+from models.table_text import COLUMNS, markdown, summary
+
+LIBRARIES = (table_torch, table_vision, table_transformers)
+MEMORY = 10 << 30
+SECONDS = 300
+
+Record = dict[tuple[str, str], dict[str, Any]]
+
+
+def architectures() -> dict[str, Architecture]:
+    found = [row for library in LIBRARIES for row in library.ARCHITECTURES]
+    names = {row.name: row for row in found}
+    assert len(names) == len(found), "expected each name once"
+    return names
+
+
+def read(path: Path) -> Record:
+    """The last line of each cell."""
+    lines = path.read_text().splitlines() if path.exists() else []
+    cells = [json.loads(line) for line in lines]
+    return {(cell["name"], cell["column"]): cell for cell in cells}
+
+
+def measure(name: str, columns: list[str]) -> list[dict[str, Any]]:
+    """The cells of one architecture, each measured in a child process."""
+    found: list[dict[str, Any]] = []
+    while len(found) < len(columns):
+        missing = columns[len(found) :]
+        cells, end = run_child(name, missing)
+        found += cells
+        if len(cells) < len(missing):  # the process ended during the next cell
+            found.append(
+                {"name": name, "column": missing[len(cells)], "status": "crashed", "error": end}
+            )
+    return found
+
+
+def run_child(name: str, columns: list[str]) -> tuple[list[dict[str, Any]], str]:
+    """The cells that a child process finished, and how it ended."""
+    command = [sys.executable, __file__, "--child", name, *(f"--column={c}" for c in columns)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+    end = ""
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, env=environment, timeout=SECONDS
+        )
+        printed = done.stdout
+        if done.returncode < 0:
+            end = f"ended by {signal.Signals(-done.returncode).name}"
+        elif done.returncode:
+            end = f"ended with {done.returncode}: {done.stderr[-2000:]}"
+    except subprocess.TimeoutExpired as late:
+        printed = late.stdout.decode() if isinstance(late.stdout, bytes) else late.stdout or ""
+        end = f"expected to end within {SECONDS} seconds"
+    return [json.loads(line) for line in printed.splitlines() if line.startswith('{"name"')], end
+
+
+def child(name: str, columns: list[str]) -> None:
+    from models.table_columns import cells
+
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    warnings.simplefilter("ignore")
+    cells(architectures()[name], columns, lambda cell: print(json.dumps(cell), flush=True))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--record", type=Path, default=Path("models.jsonl"))
+    parser.add_argument("--only", action="append", help="a name; may be repeated")
+    parser.add_argument("--column", choices=COLUMNS, action="append")
+    parser.add_argument("--again", action="store_true", help="measure the cells that are there")
+    parser.add_argument("--markdown", action="store_true")
+    parser.add_argument("--summary", action="store_true")
+    parser.add_argument("--child", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    columns = given.column or list(COLUMNS)
+    if given.child:
+        child(given.child, columns)
+    elif given.markdown:
+        print(markdown(architectures(), read(given.record)), end="")
+    elif given.summary:
+        print(summary(read(given.record)), end="")
+    else:
+        fill(given.record, given.only or list(architectures()), columns, given.again)
+
+
+def fill(path: Path, names: list[str], columns: list[str], again: bool) -> None:
+    """Measures the cells that the record lacks."""
+    record = {} if again else read(path)
+    for name in names:
+        missing = [column for column in columns if (name, column) not in record]
+        for cell in measure(name, missing) if missing else []:
+            with path.open("a") as file:
+                file.write(json.dumps(cell) + "\n")
+            text = f"{cell['status']} {cell.get('stage', '')} {cell.get('error', '')}"
+            times = (
+                f"{cell.get('nodes')} nodes, {cell.get('ms_per_node')} ms, {cell.get('seconds')} s"
+            )
+            print(f"{name}, {cell['column']}: {text.splitlines()[0][:160]} ({times})", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,97 @@
+"""The text of the models table: docs/models.md, and the summary of times for docs/benchmarks.md."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from models.table_entry import Architecture
+from models.table_reasons import reason_of
+
+COLUMNS = ("portable", "xnnpack", "int8")
+Record = Mapping[tuple[str, str], dict[str, Any]]
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "models.md"
+# Everything below this heading is made by the script.
+HEADING = "## Architectures\n"
+
+
+def markdown(names: Mapping[str, Architecture], record: Record) -> str:
+    """The whole page."""
+    rows = [row for row in names.values() if all((row.name, c) in record for c in COLUMNS)]
+    text = [PAGE.read_text().partition(HEADING)[0], HEADING, head(rows, record)]
+    for library in dict.fromkeys(row.library for row in rows):
+        text.append(f"\n### {library}\n\n")
+        text.append("| architecture | kind | nodes | portable | XNNPACK | int8 | reason |\n")
+        text.append("| --- | --- | --- | --- | --- | --- | --- |\n")
+        listed = [row for row in rows if row.library == library]
+        text += [line_of(row, record) for row in sorted(listed, key=lambda r: r.name.lower())]
+    text.append(
+        "\nSee also: [export](export.md), [delegate to XNNPACK](xnnpack.md), and the times of"
+    )
+    text.append(" lowering in\n[benchmarks](benchmarks.md).\n")
+    return "".join(text)
+
+
+def head(rows: list[Architecture], record: Record) -> str:
+    """Machine, date, command, and how many cells of each column are ok."""
+    date = max(record[row.name, c].get("date", "") for row in rows for c in COLUMNS)
+    counts = ", ".join(
+        f"{sum(record[row.name, c]['status'] == 'ok' for row in rows)} {title}"
+        for c, title in zip(COLUMNS, ("portable", "XNNPACK", "int8"), strict=True)
+    )
+    return (
+        f"\n{machine()}, {date}, `python tests/models/models_table.py --record FILE`, with timm,\n"
+        "torchvision, torchaudio and transformers installed. Of "
+        f"{len(rows)} architectures are ok: {counts}.\n"
+    )
+
+
+def machine() -> str:
+    cpu = re.search(r"model name\s*:\s*(.*)", Path("/proc/cpuinfo").read_text())
+    return " ".join(cpu[1].split()) if cpu else "Unknown processor"
+
+
+def line_of(row: Architecture, record: Record) -> str:
+    cells = [record[row.name, column] for column in COLUMNS]
+    reasons: dict[str, list[str]] = {}
+    for column, cell in zip(COLUMNS, cells, strict=True):
+        if cell["status"] != "ok":
+            reasons.setdefault(reason_of(cell), []).append(column)
+    parts = [
+        reason
+        if len(reasons) == 1 and len(columns) in (1, 3)
+        else f"{', '.join(columns)}: {reason}"
+        for reason, columns in reasons.items()
+    ]
+    nodes = cells[0].get("nodes", "")
+    states = " | ".join(cell["status"] for cell in cells)
+    return f"| {row.name} | {row.kind} | {nodes} | {states} | {'; '.join(parts)} |\n"
+
+
+def rows_of(page: str) -> Iterator[list[str]]:
+    """The cells of each row of the page: name, kind, nodes, three states, reason."""
+    for line in page.splitlines():
+        cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+        if line.startswith("| ") and len(cells) == 7 and cells[0] not in ("architecture", "---"):
+            yield cells
+
+
+def summary(record: Record) -> str:
+    """The median and the greatest milliseconds for each node, by column, and the states."""
+    lines = []
+    for column in COLUMNS:
+        cells = [c for c in record.values() if c["column"] == column]
+        timed = [c for c in cells if "ms_per_node" in c]
+        worst = max(timed, key=lambda c: c["ms_per_node"])
+        half = median(c["ms_per_node"] for c in timed)
+        states = dict(Counter(c["status"] for c in cells))
+        lines.append(
+            f"| {column} | {len(timed)} | {half:.1f} ms | {worst['ms_per_node']:.1f} ms, "
+            f"{worst['name']} | {states}\n"
+        )
+    return "".join(lines)

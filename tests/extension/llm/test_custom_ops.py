@@ -204,3 +204,59 @@ def test_mixing_operators_are_exported_and_equal_eager() -> None:
 
     torch.manual_seed(0)
     assert_parity(Mixers(), (torch.rand(3, 8, 8), torch.rand(4, 3, 4)))
+
+
+def moe_arguments(**changed: Any) -> dict[str, Any]:
+    """Arguments of quantized_moe_ffn: three rows of 32, four experts, empty blobs of weights."""
+    blob = torch.zeros(4, 9, dtype=torch.uint8)
+    names = {"x": (3, 32), "gate_weight": (4, 32), "expert_bias": (4,)}
+    return {
+        **{name: torch.rand(shape) for name, shape in names.items()},
+        **{"packed_w13": blob, "packed_w2": blob},
+        **{"num_activated_experts": 2, "num_experts": 4, "hidden_dim": 64, "dim": 32},
+        **{"group_size": 32, "weight_nbit": 4, "score_func": "softmax", "route_scale": 1.0},
+        **changed,
+    }
+
+
+def on_meta(arguments: dict[str, Any]) -> dict[str, Any]:
+    return {k: v.to("meta") if isinstance(v, torch.Tensor) else v for k, v in arguments.items()}
+
+
+def test_a_mixture_of_packed_experts_has_a_shape_and_no_kernel() -> None:
+    class Experts(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return llama.quantized_moe_ffn(**{**moe_arguments(), "x": x})
+
+    assert llama.quantized_moe_ffn(**on_meta(moe_arguments())).shape == (3, 32)
+    x = torch.rand(3, 32)
+    with pytest.raises(NotImplementedError, match=r"quantized_moe_ffn has no kernel.*torchao"):
+        Experts()(x)
+    with pytest.raises(ExportError, match=r"llama::quantized_moe_ffn.out.*no kernel"):
+        lower(Experts(), (x,))
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"x": torch.rand(1, 3, 32)}, r"x: expected torch.float32 \[any size, 32\], got .*3, 32"),
+        ({"gate_weight": torch.rand(4, 32).half()}, "gate_weight: expected torch.float32"),
+        ({"expert_bias": torch.rand(3)}, r"expert_bias: expected torch.float32 \[4\], got .*\[3\]"),
+        ({"packed_w2": torch.rand(4, 9)}, "packed_w2: expected torch.uint8"),
+        ({"num_activated_experts": 5}, "num_activated_experts: expected 1 to 4, got 5"),
+        ({"score_func": "gelu"}, "score_func: expected sigmoid or softmax, got gelu"),
+        ({"weight_nbit": 3}, "weight_nbit: expected 4 or 8, got 3"),
+        ({"group_size": 0}, "group_size: expected 1 or more, got 0"),
+        ({"group_size": 7}, "dim: expected a multiple of group_size 7, got 32"),
+    ],
+)
+def test_wrong_arguments_of_packed_experts_are_refused_as_upstream_refuses_them(
+    changed: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(AssertionError, match=words):
+        llama.quantized_moe_ffn(**on_meta(moe_arguments(**changed)))
+
+
+def test_packed_experts_without_a_bias_are_accepted() -> None:
+    arguments = on_meta(moe_arguments(expert_bias=torch.empty(0)))
+    assert llama.quantized_moe_ffn(**arguments).dtype == torch.float32

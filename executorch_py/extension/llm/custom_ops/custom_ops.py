@@ -21,6 +21,7 @@ import torch
 from executorch_py.extension.llm.custom_ops import cross_attention as cross_attention
 from executorch_py.extension.llm.custom_ops import mixing as mixing
 from executorch_py.extension.llm.custom_ops import op_fallback as op_fallback
+from executorch_py.extension.llm.custom_ops import quantized_moe as quantized_moe
 from executorch_py.extension.llm.custom_ops.registry import Operator, register
 
 FLOATS = (torch.float32, torch.float16, torch.bfloat16)

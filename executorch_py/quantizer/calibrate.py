@@ -99,20 +99,21 @@ def _run(prepared: nn.Module, positional: Any, named: Any, number: int) -> None:
 
 def sample_problem(model: nn.Module, positional: Sequence[Any], named: Mapping[str, Any]) -> str:
     """The mistake of a sample that does not fit the inputs of a model; empty if it is unknown."""
-    inputs = _inputs_of(model)
+    inputs, takes_more, takes_more_named = _inputs_of(model)
     names = list(inputs)
     given = [*positional, *named.values()]
     unknown = [name for name in named if name not in names]
-    if names and unknown:
+    if names and unknown and not takes_more_named:
         return (
             f"the model takes {names}, the sample has {list(named)}: give the model's names, and "
             "no labels"
         )
-    if names and len(given) > len(names):
+    n_known = len(given) - len(unknown)
+    if names and n_known > len(names) and not takes_more:
         kept = ", ".join(names)
         return (
             f"the model takes {len(names)} input{'s' * (len(names) > 1)} {names}, the sample has "
-            f"{len(given)}: labels are no inputs, so give [({kept},) for {kept}, label in data]"
+            f"{n_known}: labels are no inputs, so give [({kept},) for {kept}, label in data]"
         )
     for name, value in zip([*names[: len(positional)], *named], given, strict=False):
         wanted = inputs.get(name)
@@ -135,12 +136,22 @@ def sample_problem(model: nn.Module, positional: Sequence[Any], named: Mapping[s
     return ""
 
 
-def _inputs_of(model: nn.Module) -> dict[str, Any]:
-    """Names of a model's inputs, with their traced values if it was exported."""
+def _inputs_of(model: nn.Module) -> tuple[dict[str, Any], bool, bool]:
+    """Names of a model's inputs, with their traced values if it was exported.
+
+    The flags say whether it takes more inputs by position (*args) and by name (**kwargs).
+    """
     if isinstance(model, fx.GraphModule):
         nodes = model.graph.find_nodes(op="placeholder")
-        return {str(node.target): node.meta.get("val") for node in nodes}
-    return dict.fromkeys(inspect.signature(model.forward).parameters)
+        return {str(node.target): node.meta.get("val") for node in nodes}, False, False
+    names: dict[str, Any] = {}
+    kinds = set()
+    for name, parameter in inspect.signature(model.forward).parameters.items():
+        kinds.add(parameter.kind)
+        if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            names[name] = None
+    one = inspect.Parameter
+    return names, one.VAR_POSITIONAL in kinds, one.VAR_KEYWORD in kinds
 
 
 def _length(data: Iterable[Any], limit: int | None) -> int | None:

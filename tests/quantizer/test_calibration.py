@@ -181,6 +181,19 @@ def test_the_advice_on_labels_works_and_holds_for_quantize() -> None:
         quantize(Net().eval(), data, max_drop=1.0)
 
 
+class TakesMore(Net):
+    """A model that takes inputs of any number and of any name, and uses two."""
+
+    def forward(self, x: torch.Tensor, *more: torch.Tensor, **named: torch.Tensor) -> torch.Tensor:
+        return super().forward(sum([*more, *named.values()], start=x))
+
+
+@pytest.mark.parametrize("sample", [(X, X), {"x": X, "z": X}])
+def test_a_model_with_inputs_of_any_number_and_name_is_quantized(sample: Any) -> None:
+    result = quantize(TakesMore().eval(), [sample], max_drop=1.0, progress=False)
+    assert result.n_layers == 3  # the sum is one
+
+
 @pytest.mark.parametrize(
     ("options", "kind", "message"),
     [

@@ -31,9 +31,18 @@ def expect_power_of_two(name: str, value: Any) -> None:
         raise ValueError(f"{name}: expected a power of two, got {value}")
 
 
+def _is_iterable(value: Any) -> bool:
+    """Whether a loop can run over a value: by its iterator, or by its items from number 0 on."""
+    try:
+        iter(value)
+    except TypeError:
+        return False
+    return True
+
+
 def expect_list_of_callables(name: str, value: Any, kind: str) -> None:
     """Refuse what is no list of operators, passes or other functions."""
-    if isinstance(value, str) or not isinstance(value, Iterable):
+    if isinstance(value, str) or not _is_iterable(value):
         raise TypeError(f"{name}: expected a list of {kind}, got {value!r}")
     for item in value if isinstance(value, Collection) else ():
         if not callable(item):

@@ -6,7 +6,7 @@ import inspect
 import sys
 import time
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TextIO
 
 import torch
@@ -36,15 +36,16 @@ def calibrate(
 ) -> int:
     """Run a prepared model on data, so that its observers find ranges; the number of samples run.
 
-    data: any iterable of samples, each a tensor, a tuple of positional arguments, or a mapping of
-    named ones; a batch counts as one sample. limit: the most samples to run. progress: whether to
-    show a line on stderr, or on the given stream, if that is a terminal. Ctrl-C stops and keeps the
-    ranges found so far; without any sample it raises KeyboardInterrupt.
+    data: any iterable or Dataset of samples, each a tensor, a tuple of positional arguments, or a
+    mapping of named ones; a batch counts as one sample. limit: the most samples to run. progress:
+    whether to show a line on stderr, or on the given stream, if that is a terminal. Ctrl-C stops
+    and keeps the ranges found so far; without any sample it raises KeyboardInterrupt.
 
     Raises CalibrationError when there is no sample or the model fails on one, and warns if the
     model has no observers.
     """
-    _check_arguments(prepared, data, limit, progress)
+    _check_arguments(prepared, limit, progress)
+    samples = samples_of(data)
     if not has_observers(prepared):
         warnings.warn(
             "the model has no observers, so nothing is calibrated: expected what prepare_pt2e gave",
@@ -55,7 +56,7 @@ def calibrate(
     n_seen = 0
     try:
         with torch.no_grad():
-            for sample in data:
+            for sample in samples:
                 if limit is not None and n_seen >= limit:
                     break
                 positional, named = arguments_of(sample)
@@ -75,13 +76,24 @@ def calibrate(
     return n_seen
 
 
-def _check_arguments(prepared: Any, data: Any, limit: Any, progress: Any) -> None:
+def samples_of(data: Any) -> Iterator[Any]:
+    """The samples of an iterable, or of a dataset that has only a length and items by number.
+
+    Such a dataset ends at its length, since not every one raises IndexError behind it.
+    """
+    if not hasattr(data, "__iter__") and hasattr(data, "__getitem__") and hasattr(data, "__len__"):
+        return (data[i] for i in range(len(data)))
+    try:
+        return iter(data)
+    except TypeError:
+        raise TypeError(f"data: expected an iterable of samples, [sample], got {data!r}") from None
+
+
+def _check_arguments(prepared: Any, limit: Any, progress: Any) -> None:
     if not isinstance(prepared, nn.Module):
         raise TypeError(
             f"prepared: expected what prepare_pt2e returns, got a {type(prepared).__name__}"
         )
-    if not isinstance(data, Iterable):
-        raise TypeError(f"data: expected an iterable of samples, [sample], got {data!r}")
     if limit is not None and (not isinstance(limit, int) or limit < 1):
         raise ValueError(f"limit: expected a whole number of 1 or more, got {limit!r}")
     if not (isinstance(progress, bool) or hasattr(progress, "write")):
@@ -186,4 +198,4 @@ class _Line:
             self.stream.write("\n" * self.is_open + (last_words + "\n" if last_words else ""))
 
 
-__all__ = ["arguments_of", "calibrate", "sample_problem"]
+__all__ = ["arguments_of", "calibrate", "sample_problem", "samples_of"]

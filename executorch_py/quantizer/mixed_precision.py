@@ -14,7 +14,7 @@ from torchao.quantization.pt2e.quantizer import Quantizer
 
 from executorch_py.exir.ir.graph import deep_copy
 from executorch_py.exir.trace_errors import readable_errors
-from executorch_py.quantizer.calibrate import arguments_of, calibrate, sample_problem
+from executorch_py.quantizer.calibrate import arguments_of, calibrate, sample_problem, samples_of
 from executorch_py.quantizer.composable_quantizer import ComposableQuantizer
 from executorch_py.quantizer.observers import CalibrationError, Watched, module_path
 from executorch_py.quantizer.patterns import SHARING, NodeFilter
@@ -102,7 +102,7 @@ def quantize(
     """
     if not isinstance(max_drop, (int, float)) or not max_drop >= 0:
         raise ValueError(f"max_drop: expected a number that is not negative, got {max_drop!r}")
-    samples = list(data)
+    samples = list(samples_of(data))
     if not samples:
         raise ValueError("data: expected at least one sample to quantize with, got none")
     if not (metric is None or callable(metric)):
@@ -142,7 +142,7 @@ def sensitivities(prepared: fx.GraphModule, data: Iterable[Any]) -> list[Sensiti
 
     A layer's sensitivity is the SQNR of the outputs when that layer alone is quantized.
     """
-    samples = [flat_inputs(prepared, *arguments_of(sample)) for sample in data]
+    samples = [flat_inputs(prepared, *arguments_of(sample)) for sample in samples_of(data)]
     wanted = [_outputs(_FakeQuantized(prepared, frozenset()), sample) for sample in samples]
     found = []
     for node, observers in layers_of(prepared):

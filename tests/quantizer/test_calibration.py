@@ -136,6 +136,22 @@ def test_calibration_takes_tensors_tuples_and_names_from_any_iterable() -> None:
     assert calibrate(model, samples(9), limit=4) == 4
 
 
+class Rows(torch.utils.data.Dataset[torch.Tensor]):
+    """A map-style Dataset: samples by number and a length, no iterator, no end at the length."""
+
+    def __len__(self) -> int:
+        return 3
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        return torch.full((2, 6), float(index % 3))
+
+
+def test_a_map_style_dataset_is_data() -> None:
+    assert calibrate(prepared(), Rows()) == 3
+    assert calibrate(prepared(), Rows(), limit=2) == 2
+    assert quantize(Net().eval(), Rows(), max_drop=1.0, progress=False).n_layers == 2
+
+
 def test_no_data_is_an_error() -> None:
     with pytest.raises(CalibrationError, match="no sample"):
         calibrate(prepared(), [])

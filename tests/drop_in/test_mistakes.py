@@ -22,6 +22,7 @@ from executorch_py.exir import (
 from executorch_py.exir.backend.partitioner import DelegationSpec, Partitioner, PartitionResult
 from executorch_py.exir.error import ExportError, InternalError
 from executorch_py.exir.passes import MemoryPlanningPass
+from executorch_py.exir.passes.user.pass_manager import ExportedProgramPassManager, PassManager
 from executorch_py.runtime import Runtime
 
 X = torch.ones(2, 3)
@@ -194,12 +195,16 @@ def test_wrong_methods_constants_and_passes_are_named(
         (3, "expected a list of passes, got 3"),
         ("passes", "expected a list of passes, got 'passes'"),
         ([3], "expected a pass, an object to call, got 3"),
+        (["passes"], "expected a pass, an object to call, got 'passes'"),
         ([Tagger(None)], r"got the partitioner Tagger: give it as partitioner=\[…\]"),
     ):
         with pytest.raises(TypeError, match=message):
             edge.transform(wrong)
         with pytest.raises(TypeError, match=message):
             to_edge_transform_and_lower(exported, wrong)
+        for manager in (PassManager, ExportedProgramPassManager):
+            with pytest.raises(TypeError, match=message):
+                manager(wrong)
 
 
 def test_settings_of_another_class_are_refused(

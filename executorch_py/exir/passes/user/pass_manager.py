@@ -60,7 +60,7 @@ class PassManager(_FxPassManager):
         steps: int = 1,
     ) -> None:
         super().__init__(
-            [pass_result_wrapper(fn) for fn in pytree.tree_leaves(list(passes or ()))],
+            [pass_result_wrapper(fn) for fn in _checked_passes(passes or ())],
             run_checks_after_each_pass=run_checks_after_each_pass,
             suppress_check_failures=suppress_check_failures,
             steps=steps,
@@ -88,7 +88,7 @@ class ExportedProgramPassManager(_FxPassManager):
         super().__init__(
             [
                 fn if isinstance(fn, ExportedProgramPassBase) else pass_result_wrapper(fn)
-                for fn in pytree.tree_leaves(list(passes or ()))
+                for fn in _checked_passes(passes or ())
             ],
             constraints=constraints,
             run_checks_after_each_pass=run_checks_after_each_pass,
@@ -165,29 +165,30 @@ def run_passes(ep: ExportedProgram, passes: Any) -> ExportedProgram:
     if isinstance(passes, _FxPassManager) and not isinstance(passes, ExportedProgramPassManager):
         result = passes(ep.graph_module)
         return _with_new_graph(ep, result.graph_module) if result.modified else ep
-    if not isinstance(passes, ExportedProgramPassManager):
-        _check_passes(passes)
     manager = (
         passes
         if isinstance(passes, ExportedProgramPassManager)
-        else ExportedProgramPassManager(list(passes))
+        else ExportedProgramPassManager(passes)
     )
     result = manager(ep)
     program: ExportedProgram = result.exported_program if result.modified else ep
     return program
 
 
-def _check_passes(passes: Any) -> None:
+def _checked_passes(passes: Any) -> list[Any]:
+    """The passes of a list, which may have lists in it."""
     if isinstance(passes, str) or not isinstance(passes, Iterable):
         raise TypeError(f"passes: expected a list of passes, got {passes!r}")
-    for item in passes if isinstance(passes, Sequence) else ():
-        if hasattr(item, "partition"):
+    found: list[Any] = pytree.tree_leaves(list(passes))
+    for item in found:
+        if not isinstance(item, str) and hasattr(item, "partition"):
             raise TypeError(
                 f"passes: expected a pass, got the partitioner {type(item).__name__}: give it as "
                 "partitioner=[…]"
             )
         if not callable(item):
             raise TypeError(f"passes: expected a pass, an object to call, got {item!r}")
+    return found
 
 
 def _with_new_graph(ep: ExportedProgram, gm: GraphModule) -> ExportedProgram:

@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import torch
-from torch import fx
+from torch import fx, nn
 from torch.export import ExportedProgram
 from torch.fx.passes.infra.pass_base import PassResult
-from torch.nn.utils.fusion import fuse_conv_bn_weights
 
 from executorch_py.exir.dialects.dim_order import DimOrderOpsMap
 from executorch_py.exir.dialects.edge_ops import ops
+from executorch_py.exir.ir.batch_norm import NormNumbers, folded
 from executorch_py.exir.ir.program_constants import get_param_tensor, is_param_node
 from executorch_py.exir.passes.to_edge.remove_noop import FoldRedundantDequantizeQuantizePass
 from executorch_py.exir.passes.user.export_pass import ExportPass
@@ -200,30 +200,32 @@ class FuseBatchNormWithConvPass(ExportPass):
 
     @staticmethod
     def can_fuse(conv: fx.Node, bn: fx.Node, program: ExportedProgram) -> bool:
-        """Whether only the norm's first result is read, and both weights are constants."""
+        """Whether a norm in inference has one result read, and the weights are constants."""
         reads = all(user.target is operator.getitem and user.args[1] == 0 for user in bn.users)
-        weights = (conv.args[1], bn.args[1])
-        return reads and all(isinstance(w, fx.Node) and is_param_node(program, w) for w in weights)
+        is_trained = bn.target == _aten.native_batch_norm.default and bool(bn.args[5])
+        weights = [conv.args[1], bn.args[1], *([] if conv.args[2] is None else [conv.args[2]])]
+        constant = all(isinstance(w, fx.Node) and is_param_node(program, w) for w in weights)
+        return reads and constant and not is_trained
 
     def _fuse(self, gm: fx.GraphModule, conv: fx.Node, norm: fx.Node, index: int) -> None:
         def value(node: Any) -> Any:
             return get_param_tensor(self.exported_program, node)
 
         gamma, beta, mean, variance = (value(node) for node in norm.args[1:5])
-        fused = fuse_conv_bn_weights(
+        eps: Any = norm.args[-1]
+        groups: Any = conv.args[8]
+        fused = folded(
             value(conv.args[1]),
             value(conv.args[2]),
-            mean,
-            variance,
-            norm.args[-1],
-            gamma,
-            beta,
+            NormNumbers(mean, variance, eps, gamma, beta),
+            transposed=bool(conv.args[6]),
+            groups=groups,
         )
         made = []
         with gm.graph.inserting_before(conv):
             for part, tensor in zip(("weight", "bias"), fused, strict=True):
                 name = f"_fused_with_bn_{part}_{index}"
-                gm.register_parameter(name, tensor)
+                gm.register_parameter(name, nn.Parameter(tensor))
                 made.append(gm.graph.get_attr(name))
         conv.args = (conv.args[0], *made, *conv.args[3:])
         for item in list(norm.users):

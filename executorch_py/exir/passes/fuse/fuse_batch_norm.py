@@ -1,8 +1,7 @@
 """FuseBatchNorm: an inference batch norm is folded into the weights of the convolution before it.
 
-`(conv(x) - mean) / sqrt(var + eps) * gamma + beta` is again a convolution, with each output
-channel's weights scaled. The norm must be the only reader of the convolution, and the convolution
-the only reader of its weights. Scales are computed in double precision.
+The norm must be the only reader of the convolution, and the convolution the only reader of its
+weights.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ import torch
 from torch import fx
 from torch.export import ExportedProgram
 
+from executorch_py.exir.ir.batch_norm import NormNumbers, folded
 from executorch_py.exir.ir.constants import add_constants, drop_unused_constants, inherited_meta
 from executorch_py.exir.ir.graph import erase_dead_nodes, foldable_constants
 from executorch_py.exir.ir.match import argument, is_call
@@ -94,27 +94,21 @@ def _is_real_constant(node: object, constants: dict[str, torch.Tensor]) -> bool:
 
 
 def _folded(match: _Match, constants: dict[str, torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
-    def value(node: object, default: float) -> torch.Tensor | float:
-        return constants[node.name].double() if isinstance(node, fx.Node) else default
+    def value(node: Any) -> Any:
+        return None if node is None else constants[node.name]
 
-    layer, norm = match.layer, match.norm
-    weight = constants[layer.args[1].name].detach()
-    with torch.no_grad():
-        variance = value(argument(norm, "running_var"), 1.0)
-        scale = torch.rsqrt(torch.as_tensor(variance) + argument(norm, "eps"))
-        scale = scale * value(argument(norm, "weight"), 1.0)
-        mean = value(argument(norm, "running_mean"), 0.0)
-        bias = (value(layer.args[2], 0.0) - mean) * scale + value(argument(norm, "bias"), 0.0)
-        shape, per_channel = [1] * weight.dim(), scale
-        if layer.args[6]:  # transposed: weights are [in, out / groups, ...]
-            groups = int(layer.args[8])
-            per_group = scale.reshape(groups, 1, -1)
-            inputs = weight.shape[0] // groups
-            per_channel = per_group.expand(groups, inputs, per_group.shape[-1]).reshape(
-                weight.shape[0], -1
-            )
-            shape[0], shape[1] = per_channel.shape
-        else:
-            shape[0] = -1
-        scaled = weight * per_channel.reshape(shape).to(weight.dtype)
-    return scaled, torch.as_tensor(bias).to(weight.dtype)
+    layer: Any = match.layer
+    norm = match.norm
+    return folded(
+        value(layer.args[1]),
+        value(layer.args[2]),
+        NormNumbers(
+            mean=value(argument(norm, "running_mean")),
+            variance=value(argument(norm, "running_var")),
+            eps=argument(norm, "eps"),
+            gamma=value(argument(norm, "weight")),
+            beta=value(argument(norm, "bias")),
+        ),
+        transposed=bool(layer.args[6]),
+        groups=int(layer.args[8]),
+    )

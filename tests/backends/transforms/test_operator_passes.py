@@ -1,0 +1,46 @@
+"""Passes over single operators: their graphs compute what eager torch computes."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from support.tolerance import F32, assert_near
+from torch import fx, nn
+from torch.export import ExportedProgram, export
+
+from executorch_py.backends.transforms.operator_passes import FuseBatchNormWithConvPass
+from executorch_py.exir import EdgeCompileConfig, to_edge
+
+
+def edge_program(model: nn.Module, *inputs: torch.Tensor) -> ExportedProgram:
+    config = EdgeCompileConfig(_check_ir_validity=False)
+    return to_edge(export(model.eval(), inputs), compile_config=config).exported_program()
+
+
+def results(gm: fx.GraphModule, ep: ExportedProgram, *inputs: torch.Tensor) -> tuple[torch.Tensor]:
+    """The results of a graph with the constants of its program."""
+    names = [spec.target for spec in ep.graph_signature.input_specs if spec.target]
+    found: tuple[torch.Tensor] = gm(*(ep.state_dict[n] for n in names), *inputs)
+    return found
+
+
+@pytest.mark.parametrize(
+    "conv",
+    [
+        nn.Conv2d(4, 6, 3, groups=2),
+        nn.ConvTranspose2d(4, 4, 3),
+        nn.ConvTranspose2d(4, 6, 3, groups=2, bias=False),
+    ],
+    ids=["grouped", "transposed", "transposed and grouped"],
+)
+def test_a_batch_norm_is_folded_into_any_convolution(conv: nn.Module) -> None:
+    torch.manual_seed(0)
+    norm = nn.BatchNorm2d(conv.out_channels)
+    with torch.no_grad():
+        for numbers in (norm.running_mean, norm.running_var, norm.weight, norm.bias):
+            numbers.copy_(torch.rand_like(numbers) + 0.5)
+    net, x = nn.Sequential(conv, norm).eval(), torch.randn(1, 4, 5, 5)
+    ep = edge_program(net, x)
+    fused = FuseBatchNormWithConvPass(ep)(ep.graph_module).graph_module
+    assert not any("batch_norm" in str(node.target) for node in fused.graph.nodes)
+    assert_near(results(fused, ep, x)[0], net(x), F32)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import zipfile
 from collections import defaultdict
@@ -78,14 +79,14 @@ def write_ptn(
 
 def read_ptn(path: str | os.PathLike[str]) -> tuple[bytes, dict[str, torch.Tensor]]:
     """The graph and all tensors of a package; ValueError when it is damaged."""
-    with zipfile.ZipFile(path) as package:
-        members = set(package.namelist())
-        ptg = package.read(PTG_ENTRY)
-        tensors, aliases = {}, {}
-        if SAFETENSORS_ENTRY in members:
-            tensors = _read_tensors(package.read(SAFETENSORS_ENTRY))
-        if ALIASES_ENTRY in members:
-            aliases = json.loads(package.read(ALIASES_ENTRY))
+    members = _members(path)
+    if PTG_ENTRY not in members:
+        raise ValueError(f"{os.fspath(path)}: expected a member {PTG_ENTRY}, got {sorted(members)}")
+    tensors, aliases = {}, {}
+    if SAFETENSORS_ENTRY in members:
+        tensors = _read_tensors(members[SAFETENSORS_ENTRY])
+    if ALIASES_ENTRY in members:
+        aliases = json.loads(members[ALIASES_ENTRY])
     kept = set(tensors)
     for key, owner in _checked_aliases(aliases).items():
         if owner not in kept:
@@ -93,7 +94,18 @@ def read_ptn(path: str | os.PathLike[str]) -> tuple[bytes, dict[str, torch.Tenso
         if key in kept:
             raise ValueError(f"{ALIASES_ENTRY}: expected no tensor of the alias '{key}', got one")
         tensors[key] = tensors[owner]
-    return ptg, tensors
+    return members[PTG_ENTRY], tensors
+
+
+def _members(path: str | os.PathLike[str]) -> dict[str, bytes]:
+    """The members of a package that are known, by name."""
+    known = (PTG_ENTRY, SAFETENSORS_ENTRY, ALIASES_ENTRY)
+    try:
+        with zipfile.ZipFile(path) as package:
+            found = set(package.namelist())
+            return {name: package.read(name) for name in known if name in found}
+    except (zipfile.BadZipFile, EOFError) as error:
+        raise ValueError(f"{os.fspath(path)}: expected a zip file that is whole: {error}") from error
 
 
 def _checked_aliases(aliases: Any) -> dict[str, str]:
@@ -176,23 +188,49 @@ def _write_tensors(file: IO[bytes], tensors: Mapping[str, torch.Tensor]) -> None
         file.write(_bytes_of(tensor))
 
 
-def _read_tensors(data: bytes) -> dict[str, torch.Tensor]:
-    start = 8 + int.from_bytes(data[:8], "little")
-    if start > len(data):
-        raise ValueError(f"{SAFETENSORS_ENTRY}: expected a header of {start - 8} bytes, got less")
-    header = json.loads(data[8:start])
-    return {
-        key: _tensor(key, entry, data[start:]) for key, entry in header.items() if key != _METADATA
-    }
+def _read_tensors(member: bytes) -> dict[str, torch.Tensor]:
+    start = 8 + int.from_bytes(member[:8], "little")
+    if len(member) < 8 or start > len(member):
+        raise ValueError(
+            f"{SAFETENSORS_ENTRY}: expected a header of {start - 8} bytes, got "
+            f"{max(len(member) - 8, 0)}"
+        )
+    header = json.loads(member[8:start])
+    if not isinstance(header, dict):
+        raise ValueError(
+            f"{SAFETENSORS_ENTRY}: expected an object as header, got a {type(header).__name__}"
+        )
+    data = memoryview(member)[start:]
+    return {key: _tensor(key, entry, data) for key, entry in header.items() if key != _METADATA}
 
 
-def _tensor(key: str, entry: Mapping[str, Any], data: bytes) -> torch.Tensor:
-    dtype, (begin, end) = _DTYPES[entry["dtype"]], entry["data_offsets"]
-    tensor = torch.empty(entry["shape"], dtype=dtype)
-    size = tensor.numel() * tensor.element_size()
+def _tensor(key: str, entry: Any, data: memoryview) -> torch.Tensor:
+    """A copy of one tensor's data."""
+    dtype, shape, begin, end = _checked_entry(key, entry)
+    size = math.prod(shape) * dtype.itemsize
     if end - begin != size or end > len(data):
-        raise ValueError(f"tensor '{key}': expected {size} bytes, got {begin} to {end}")
-    if size:
-        flat = torch.frombuffer(bytearray(data[begin:end]), dtype=torch.uint8)
-        tensor.flatten().view(torch.uint8).copy_(flat)
-    return tensor
+        raise ValueError(
+            f"tensor '{key}': expected {size} bytes within the {len(data)} of data, got bytes "
+            f"{begin} to {end}"
+        )
+    if size == 0:
+        return torch.empty(shape, dtype=dtype)
+    return torch.frombuffer(bytearray(data[begin:end]), dtype=dtype).reshape(shape)
+
+
+def _checked_entry(key: str, entry: Any) -> tuple[torch.dtype, list[int], int, int]:
+    """Type, shape and range of bytes in the header's entry of a tensor."""
+
+    def are_sizes(value: Any) -> bool:
+        return isinstance(value, list) and all(type(n) is int and n >= 0 for n in value)
+
+    if not isinstance(entry, dict):
+        raise ValueError(f"tensor '{key}': expected an object, got a {type(entry).__name__}")
+    dtype, shape, offsets = (entry.get(name) for name in ("dtype", "shape", "data_offsets"))
+    if not isinstance(dtype, str) or dtype not in _DTYPES:
+        raise ValueError(f"tensor '{key}': dtype: expected one of {list(_DTYPES)}, got {dtype!r}")
+    if not are_sizes(shape):
+        raise ValueError(f"tensor '{key}': shape: expected a list of sizes, got {shape!r}")
+    if not are_sizes(offsets) or len(offsets) != 2:
+        raise ValueError(f"tensor '{key}': data_offsets: expected two offsets, got {offsets!r}")
+    return _DTYPES[dtype], shape, *offsets

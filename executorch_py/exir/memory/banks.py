@@ -105,6 +105,7 @@ class _Memory:
     alignment: int
     limit: int | None
     padding: int
+    start: int  # the first offset behind what is reserved
     used: int
     objects: list[SharedStorage] = field(default_factory=list)
 
@@ -124,7 +125,7 @@ class _Memory:
         return place
 
     def free(self) -> int:
-        return 0 if self.limit is None else self.limit - self.used
+        return 0 if self.limit is None else max(self.limit - self.used, 0)
 
 
 class BankedGreedy:
@@ -180,11 +181,13 @@ class BankedGreedy:
     def _memory(
         self, mem_id: int, alignment: int, padding: int, reserved: Sequence[int]
     ) -> _Memory:
-        used = reserved[mem_id] if mem_id < len(reserved) else 0
-        if not self.target.manages(mem_id):
-            return _Memory(alignment, None, padding, used)
-        bank = self.target.bank(mem_id)
-        return _Memory(bank.alignment or alignment, bank.size, padding, used)
+        taken = reserved[mem_id] if mem_id < len(reserved) else 0
+        bank = self.target.bank(mem_id) if self.target.manages(mem_id) else None
+        if bank is not None and bank.alignment is not None:
+            alignment = bank.alignment
+        start = -(-taken // alignment) * alignment
+        limit = None if bank is None else bank.size
+        return _Memory(alignment, limit, padding, start=start, used=start)
 
     def _place_pinned(self, spec: TensorSpec, memories: dict[int, _Memory]) -> tuple[int, int, int]:
         mem_id = spec.mem_id or 0
@@ -230,6 +233,8 @@ def _result(
     starts: dict[int, list[int]] = {}
     for mem_id, memory in memories.items():
         starts[mem_id] = []
+        if memory.objects:
+            sizes[mem_id] = memory.start
         for item in memory.objects:
             starts[mem_id].append(sizes[mem_id])
             sizes[mem_id] += item.size

@@ -132,6 +132,19 @@ def test_padding_of_delegates_counts_in_banks_that_are_used() -> None:
 # ---- errors
 
 
+@pytest.mark.parametrize("reserved", [[0, 7, 100], [0, 8, 96]])
+def test_tensors_are_aligned_behind_memory_of_any_reserved_size(reserved: list[int]) -> None:
+    banks = [Bank("sram", 64, 1, alignment=32), Bank("dram", 4096, 2)]
+    gm = fx.GraphModule(torch.nn.Module(), fx.Graph())
+    gm.input_mem_buffer_sizes = reserved
+    specs = [tensor(20), tensor(40), tensor(40)]
+    result = BankedGreedy(TargetMemoryMap(banks))(16, specs, gm)
+    places = [(r.mem_id, r.mem_offset) for r in (result.spec_dict[spec] for spec in specs)]
+    first = -(-reserved[2] // 16) * 16
+    assert places == [(1, 32), (2, first + 48), (2, first)]
+    assert result.bufsizes == [0, 64, first + 96]
+
+
 def test_a_tensor_without_room_is_refused_with_the_banks() -> None:
     with pytest.raises(BankPlacementError, match="needs 4096 bytes; free are sram 1024 of 1024"):
         plan([tensor(4096)], [Bank("sram", 1024, 1)])

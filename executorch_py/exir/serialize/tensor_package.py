@@ -105,7 +105,9 @@ def _members(path: str | os.PathLike[str]) -> dict[str, bytes]:
             found = set(package.namelist())
             return {name: package.read(name) for name in known if name in found}
     except (zipfile.BadZipFile, EOFError) as error:
-        raise ValueError(f"{os.fspath(path)}: expected a zip file that is whole: {error}") from error
+        raise ValueError(
+            f"{os.fspath(path)}: expected a zip file that is whole: {error}"
+        ) from error
 
 
 def _checked_aliases(aliases: Any) -> dict[str, str]:
@@ -226,11 +228,13 @@ def _checked_entry(key: str, entry: Any) -> tuple[torch.dtype, list[int], int, i
 
     if not isinstance(entry, dict):
         raise ValueError(f"tensor '{key}': expected an object, got a {type(entry).__name__}")
-    dtype, shape, offsets = (entry.get(name) for name in ("dtype", "shape", "data_offsets"))
+    dtype = entry.get("dtype")
+    shape: Any = entry.get("shape")
+    offsets: Any = entry.get("data_offsets")
     if not isinstance(dtype, str) or dtype not in _DTYPES:
         raise ValueError(f"tensor '{key}': dtype: expected one of {list(_DTYPES)}, got {dtype!r}")
     if not are_sizes(shape):
         raise ValueError(f"tensor '{key}': shape: expected a list of sizes, got {shape!r}")
     if not are_sizes(offsets) or len(offsets) != 2:
         raise ValueError(f"tensor '{key}': data_offsets: expected two offsets, got {offsets!r}")
-    return _DTYPES[dtype], shape, *offsets
+    return _DTYPES[dtype], shape, offsets[0], offsets[1]

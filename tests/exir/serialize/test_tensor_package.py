@@ -80,7 +80,7 @@ def test_a_cut_package_is_a_value_error(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="expected a zip file that is whole"):
             read_ptn(path)
     path.write_bytes(whole.replace(torch.ones(3).numpy().tobytes(), bytes(12), 1))
-    with pytest.raises(ValueError, match="expected a zip file that is whole.*CRC"):
+    with pytest.raises(ValueError, match=r"expected a zip file that is whole.*CRC"):
         read_ptn(path)
 
 

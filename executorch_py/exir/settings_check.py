@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import functools
+import numbers
 import operator
 from collections.abc import Callable, Collection, Iterable
 from typing import Any, TypeVar
@@ -19,6 +20,16 @@ def expect_bool(name: str, value: Any) -> None:
     """Refuse what is neither True nor False; 1 and 0, and those of NumPy, count."""
     if not (isinstance(value, bool) or type(value).__name__ == "bool" or value in (0, 1)):
         raise TypeError(f"{name}: expected True or False, got {value!r}")
+
+
+def is_whole_number(value: Any) -> bool:
+    """Whether a value is an int of Python or NumPy; bools are none."""
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is a real number of Python or NumPy; bools are none."""
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
 
 def expect_power_of_two(name: str, value: Any) -> None:
@@ -94,5 +105,7 @@ __all__ = [
     "expect_list_of_callables",
     "expect_power_of_two",
     "expect_unlike",
+    "is_number",
+    "is_whole_number",
     "names_its_settings",
 ]

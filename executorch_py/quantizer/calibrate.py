@@ -12,6 +12,7 @@ from typing import Any, TextIO
 import torch
 from torch import fx, nn
 
+from executorch_py.exir.settings_check import is_whole_number
 from executorch_py.quantizer.observers import CalibrationError, CalibrationWarning, has_observers
 
 BETWEEN_LINES = 0.2  # seconds
@@ -94,7 +95,7 @@ def _check_arguments(prepared: Any, limit: Any, progress: Any) -> None:
         raise TypeError(
             f"prepared: expected what prepare_pt2e returns, got a {type(prepared).__name__}"
         )
-    if limit is not None and (not isinstance(limit, int) or limit < 1):
+    if limit is not None and (not is_whole_number(limit) or limit < 1):
         raise ValueError(f"limit: expected a whole number of 1 or more, got {limit!r}")
     if not (isinstance(progress, bool) or hasattr(progress, "write")):
         raise TypeError(f"progress: expected True, False or a stream, got {progress!r}")

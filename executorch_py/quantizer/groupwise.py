@@ -25,6 +25,7 @@ from torchao.quantization.pt2e.quantizer import QuantizationConfig, Quantization
 from torchao.quantization.pt2e.utils import create_getattr_from_value
 from torchao.quantization.quant_primitives import MappingType
 
+from executorch_py.exir.settings_check import is_whole_number
 from executorch_py.quantizer.annotate import is_annotated, is_float, mark, quantize_input
 from executorch_py.quantizer.gptq import round_gptq, round_to_nearest
 from executorch_py.quantizer.observers import CalibrationError, Watched, module_path
@@ -69,12 +70,13 @@ def get_groupwise_quantization_config(
         what = "with int8 activations" if is_dynamic else "for weights alone"
         allowed = " or ".join(map(str, _BITS[is_dynamic]))
         raise ValueError(f"bits: expected {allowed} {what}, got {bits!r}")
-    is_size = isinstance(group_size, int) and not isinstance(group_size, bool) and group_size > 0
-    if group_size is not None and (not is_size or group_size % GROUP_MULTIPLE):
-        raise ValueError(
-            f"group_size: expected a multiple of {GROUP_MULTIPLE}, or None for rows, "
-            f"got {group_size!r}"
-        )
+    if group_size is not None:
+        if not is_whole_number(group_size) or group_size <= 0 or group_size % GROUP_MULTIPLE:
+            raise ValueError(
+                f"group_size: expected a multiple of {GROUP_MULTIPLE}, or None for rows, "
+                f"got {group_size!r}"
+            )
+        group_size = int(group_size)
     if is_dynamic and bits == 8 and group_size is not None:
         raise ValueError(
             "group_size: expected None, as 8-bit weights with int8 activations have a scale for "

@@ -13,6 +13,7 @@ from torch import fx, nn
 from torchao.quantization.pt2e.quantizer import Quantizer
 
 from executorch_py.exir.ir.graph import deep_copy
+from executorch_py.exir.settings_check import is_number
 from executorch_py.exir.trace_errors import readable_errors
 from executorch_py.quantizer.calibrate import arguments_of, calibrate, sample_problem, samples_of
 from executorch_py.quantizer.composable_quantizer import ComposableQuantizer
@@ -100,7 +101,7 @@ def quantize(
     Raises ValueError when the metric of the float model is not finite, and TrainingModeError when
     batch norms or dropout of the model are in training mode.
     """
-    if not isinstance(max_drop, (int, float)) or not max_drop >= 0:
+    if not is_number(max_drop) or not max_drop >= 0:
         raise ValueError(f"max_drop: expected a number that is not negative, got {max_drop!r}")
     samples = list(samples_of(data))
     if not samples:

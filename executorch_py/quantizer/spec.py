@@ -20,7 +20,7 @@ from torchao.quantization.pt2e import (
 )
 from torchao.quantization.pt2e.quantizer import QuantizationConfig, QuantizationSpec
 
-from executorch_py.exir.settings_check import expect_bool
+from executorch_py.exir.settings_check import expect_bool, is_whole_number
 from executorch_py.quantizer.observers import (
     WatchedFakeQuantize,
     WatchedHistogram,
@@ -92,7 +92,7 @@ def get_symmetric_quantization_config(
     for name, flag in flags:
         expect_bool(name, flag)
     for name, low, high in (("act", act_qmin, act_qmax), ("weight", weight_qmin, weight_qmax)):
-        if not (isinstance(low, int) and isinstance(high, int)):
+        if not (is_whole_number(low) and is_whole_number(high)):
             raise TypeError(
                 f"{name}_qmin, {name}_qmax: expected whole numbers, got {low!r} and {high!r}"
             )
@@ -102,16 +102,16 @@ def get_symmetric_quantization_config(
             )
     activation = QuantizationSpec(
         dtype=torch.int8,
-        quant_min=act_qmin,
-        quant_max=act_qmax,
+        quant_min=int(act_qmin),
+        quant_max=int(act_qmax),
         qscheme=torch.per_tensor_affine,
         is_dynamic=is_dynamic,
         observer_or_fake_quant_ctr=_activation_observer(is_qat, is_dynamic),
     )
     weight = QuantizationSpec(
         dtype=torch.int8,
-        quant_min=weight_qmin,
-        quant_max=weight_qmax,
+        quant_min=int(weight_qmin),
+        quant_max=int(weight_qmax),
         qscheme=torch.per_channel_symmetric if is_per_channel else torch.per_tensor_symmetric,
         ch_axis=0,
         is_dynamic=False,

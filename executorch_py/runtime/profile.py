@@ -8,6 +8,7 @@ does not need it.
 from __future__ import annotations
 
 import math
+import numbers
 import re
 import statistics
 from collections.abc import Sequence
@@ -153,7 +154,8 @@ def profile_of(
     method: _C.Method, inputs: Sequence[Any], runs: int, n_threads: int
 ) -> list[InstructionProfile]:
     """Medians over runs with these inputs, after one run that is not counted."""
-    if not isinstance(runs, int) or runs < 1:
+    given: Any = runs
+    if isinstance(given, bool) or not isinstance(given, numbers.Integral) or given < 1:
         raise ValueError(f"profile: expected 1 or more runs, got {runs!r}")
 
     def profiled() -> list[_C.InstructionRecord]:

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import fx, nn
@@ -17,6 +18,7 @@ from executorch_py.quantizer import (
     XNNPACKQuantizer,
     calibrate,
     convert_pt2e,
+    get_groupwise_quantization_config,
     get_symmetric_quantization_config,
     prepare_pt2e,
     quantize,
@@ -255,6 +257,23 @@ def test_wrong_options_are_named(options: dict[str, Any], kind: Any, message: st
 def test_wrong_settings_of_a_quantizer_are_named(call: Any, message: str) -> None:
     with pytest.raises(TypeError, match=message):
         call(XNNPACKQuantizer(), get_symmetric_quantization_config())
+
+
+def test_numbers_of_numpy_are_numbers_and_bools_are_none() -> None:
+    one = np.int64(1)
+    assert calibrate(prepared(), samples(3), limit=np.int64(2)) == 2
+    result = quantize(Net().eval(), samples(), max_drop=np.float32(1), progress=False)
+    assert result.after <= result.before
+    config = get_symmetric_quantization_config(act_qmin=-100 * one, weight_qmax=100 * one)
+    assert config.input_activation.quant_min == -100 and config.weight.quant_max == 100
+    assert type(config.weight.quant_max) is int
+    get_groupwise_quantization_config(group_size=32 * one)
+    with pytest.raises(ValueError, match=r"limit: expected a whole number .* got True"):
+        calibrate(prepared(), samples(3), limit=True)
+    with pytest.raises(ValueError, match=r"max_drop: expected a number .* got True"):
+        quantize(Net().eval(), samples(), max_drop=True)
+    with pytest.raises(TypeError, match="expected whole numbers, got False and 127"):
+        get_symmetric_quantization_config(act_qmin=False)
 
 
 def test_ctrl_c_keeps_what_was_seen() -> None:

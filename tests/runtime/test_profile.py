@@ -20,7 +20,7 @@ X = np.ones((64, 64), np.float32)
 
 def test_a_profile_has_a_record_of_each_instruction() -> None:
     method = Runtime.get().load_program(program_bytes(adder((64, 64)))).load_method("forward")
-    (add,) = method.profile([X, X], runs=3)
+    (add,) = method.profile([X, X], runs=np.int64(3))
     assert (add.instruction, add.operator, add.calls) == (0, "aten::add.out", 1)
     assert add.tensors == (("f32", (64, 64)),) * 3
     assert add.bytes == add.moved_bytes == 3 * X.nbytes

@@ -143,6 +143,7 @@ def method() -> Method:
         (lambda m: m([X, X]), r"got one list of 2: write method\(\*inputs\)"),
         (lambda m: m(X, X, input1=X), "expected input 'input1' once, got it by position and by n"),
         (lambda m: m.profile([X, X], runs="3"), "expected 1 or more runs, got '3'"),
+        (lambda m: m.profile([X, X], runs=True), "expected 1 or more runs, got True"),
         (lambda m: m.seed("3"), "seed: expected a whole number, got '3'"),
     ],
 )

@@ -74,7 +74,8 @@ static et_status find_external(const eti_loader *l, const eti_tensor_facts *t,
   ET_CHECK(
       layout != NULL && eti_fb_u8(layout, PTD_LAYOUT_DTYPE) == t->dtype && sizes.n == t->rank &&
           order.n == t->rank && memcmp(sizes.data, t->sizes, 4 * t->rank) == 0 &&
-          memcmp(order.data, t->dim_order, t->rank) == 0 && entry->bytes >= t->bytes,
+          eti_is_permutation(order.data, t->rank) &&
+          eti_same_order(t->sizes, order.data, t->dim_order, t->rank) && entry->bytes >= t->bytes,
       l->err, ET_INVALID_EXTERNAL_DATA,
       "external data '%s': expected %s, rank %zu, %zu bytes in the layout of the program's tensor, "
       "got %s, rank %zu, %llu bytes",

@@ -108,6 +108,7 @@ typedef struct made_value {
   const int32_t *items;     // of a list; sizes of a tensor
   size_t n;                 // of items
   et_dtype dtype;           // tensors from here on
+  const uint8_t *order;     // of dims; NULL: 0, 1, 2 …
   uint32_t buffer, memory;  // memory 0: no allocation
   uint64_t at;              // in the memory
   unsigned location;        // PTE_LOCATION_…
@@ -194,14 +195,18 @@ typedef struct made_program {
   size_t n_buffers, n_payloads;            // have them
 } made_program;
 
-static inline void w_tensor(writer *w, size_t table, const made_value *v) {
+static inline size_t w_order(writer *w, const made_value *v) {
   uint8_t order[ET_MAX_RANK];
-  for (size_t d = 0; d < v->n; d++) order[d] = (uint8_t)d;
+  for (size_t d = 0; d < v->n; d++) order[d] = v->order != NULL ? v->order[d] : (uint8_t)d;
+  return w_vector(w, order, v->n, 1);
+}
+
+static inline void w_tensor(writer *w, size_t table, const made_value *v) {
   w_set(w, table, PTE_TENSOR_DTYPE, v->dtype);
   w_set(w, table, PTE_TENSOR_BUFFER, v->buffer);
   w_set(w, table, PTE_TENSOR_DYNAMISM, v->is_dynamic);
   w_link(w, table, PTE_TENSOR_SIZES, w_vector(w, v->items, v->n, 4));
-  w_link(w, table, PTE_TENSOR_DIM_ORDER, w_vector(w, order, v->n, 1));
+  w_link(w, table, PTE_TENSOR_DIM_ORDER, w_order(w, v));
   if (v->memory != 0) {
     const size_t place = w_table(w, 7);
     w_set(w, place, PTE_ALLOCATION_MEMORY, v->memory);
@@ -374,13 +379,11 @@ static inline void w_segments(writer *w, size_t root, unsigned slot, unsigned na
     w_set(w, entry, PTE_NAMED_SEGMENT, i);
     w_link(w, entry, PTE_NAMED_KEY, w_text(w, segments[i].key));
     if (v == NULL) continue;
-    uint8_t order[ET_MAX_RANK];
-    for (size_t d = 0; d < v->n; d++) order[d] = (uint8_t)d;
     const size_t layout = w_table(w, 7);
     w_link(w, entry, PTD_NAMED_LAYOUT, layout);
     w_set(w, layout, PTD_LAYOUT_DTYPE, v->dtype);
     w_link(w, layout, PTD_LAYOUT_SIZES, w_vector(w, v->items, v->n, 4));
-    w_link(w, layout, PTD_LAYOUT_DIM_ORDER, w_vector(w, order, v->n, 1));
+    w_link(w, layout, PTD_LAYOUT_DIM_ORDER, w_order(w, v));
   }
 }
 

@@ -123,6 +123,59 @@ static void what_is_missing_double_or_different_is_named(void) {
   }
 }
 
+// Sizes (2, 1, 3): dims of size 1 have no place in memory.
+static et_status load_ordered(const uint8_t planned[3], const uint8_t stored[3], et_error *err) {
+  static const int32_t sizes[] = {2, 1, 3};
+  static const float weight[6];
+  const made_value values[] = {{.code = PTE_TENSOR,
+                                .items = sizes,
+                                .n = 3,
+                                .dtype = ET_F32,
+                                .order = planned,
+                                .text = "weight",
+                                .location = PTE_LOCATION_EXTERNAL}};
+  static const made_chain empty[1];
+  const made_plan plan = {.name = "forward",
+                          .values = values,
+                          .n_values = 1,
+                          .chains = empty,
+                          .n_chains = 1,
+                          MADE_OUTPUT(0)};
+  const made_value ordered = {.items = sizes, .n = 3, .dtype = ET_F32, .order = stored};
+  const made_segment segment = {weight, sizeof weight, "weight", &ordered};
+  rig r = rig_make(&plan);
+  data_file file;
+  if (!open_data(&file, &segment, 1, &r.err)) abort();
+  const et_data_map *maps[] = {&file.map};
+  r.config.data_maps = maps;
+  r.config.n_data_maps = 1;
+  et_status status = rig_open(&r);
+  if (status == ET_OK) status = rig_load(&r, "forward");
+  *err = r.err;
+  rig_end(&r);
+  close_data(&file);
+  return status;
+}
+
+static void dim_orders_of_one_layout_are_the_same(void) {
+  static const uint8_t orders[][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}};
+  et_error err = {.status = ET_OK};
+  for (size_t i = 0; i < 3; i++) {
+    for (size_t k = 0; k < 3; k++) EXPECT(load_ordered(orders[i], orders[k], &err) == ET_OK);
+  }
+}
+
+static void dim_orders_of_other_layouts_are_refused(void) {
+  static const uint8_t plain[] = {0, 1, 2};
+  static const uint8_t bad[][3] = {{2, 1, 0}, {1, 2, 0}, {0, 2, 2},
+                                   {0, 0, 2}, {0, 1, 3}, {0, 200, 2}};
+  for (size_t k = 0; k < sizeof bad / sizeof *bad; k++) {
+    et_error err = {.status = ET_OK};
+    EXPECT(load_ordered(plain, bad[k], &err) == ET_INVALID_EXTERNAL_DATA);
+    EXPECT_ERROR(&err, ET_INVALID_EXTERNAL_DATA, "in the layout of the program's tensor");
+  }
+}
+
 static void state_from_external_data_needs_a_file(void) {
   rig r = summing();
   const uint8_t *extra = eti_fb_table(rig_value(&r, PTE_TENSOR, 2), PTE_TENSOR_EXTRA);
@@ -212,6 +265,8 @@ static void every_flipped_bit_is_an_error_or_harmless(void) {
 static const et_test tests[] = {
     ET_CASE(the_keys_may_be_spread_over_several_files),
     ET_CASE(what_is_missing_double_or_different_is_named),
+    ET_CASE(dim_orders_of_one_layout_are_the_same),
+    ET_CASE(dim_orders_of_other_layouts_are_refused),
     ET_CASE(state_from_external_data_needs_a_file),
     ET_CASE(preparing_never_sees_a_misaligned_constant),
     ET_CASE(every_flipped_bit_is_an_error_or_harmless),

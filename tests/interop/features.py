@@ -33,6 +33,19 @@ class Net(nn.Module):
         return self.second(torch.relu(self.first(x)))
 
 
+class Depthwise(nn.Module):
+    """A weight of shape (8, 1, 3, 3) in channels-last memory, whose dim order is ambiguous."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.conv = nn.Conv2d(8, 8, 3, groups=8)
+        self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.conv(x)
+
+
 class Accumulate(nn.Module):
     def __init__(self, factor: float = 1.0) -> None:
         super().__init__()
@@ -128,10 +141,17 @@ class Counter(nn.Module):
 
 
 X, S = randn(2, 4), torch.tensor([1.0, 2.0, 3.0])
+IMAGE = randn(1, 8, 5, 5).to(memory_format=torch.channels_last)
 FEATURES = {
     "external_weights": Feature(
         one(Net, X),
         [("forward", (X,))],
+        lambda package: {"external_constants": True},
+        data_file=True,
+    ),
+    "external_channels_last_weights": Feature(
+        one(Depthwise, IMAGE),
+        [("forward", (IMAGE,))],
         lambda package: {"external_constants": True},
         data_file=True,
     ),

@@ -38,3 +38,22 @@ def test_upstreams_runtime_has_the_features_we_write(
     write("executorch_py", name, tmp_path)
     upstream.ask("run_feature", name, tmp_path)
     assert_equal_to_eager(name, tmp_path)
+
+
+def test_data_files_of_the_other_exporter_fit_whatever_dim_order_they_name(
+    upstream: Upstream, tmp_path: Path
+) -> None:
+    name = "external_channels_last_weights"
+    theirs, ours = tmp_path / "theirs", tmp_path / "ours"
+    theirs.mkdir()
+    ours.mkdir()
+    upstream.ask("write_feature", name, theirs)
+    write("executorch_py", name, ours)
+    (data,), (other,) = (theirs / name).glob("*.ptd"), (ours / name).glob("*.ptd")
+    first, second = data.read_bytes(), other.read_bytes()
+    assert first != second
+    data.write_bytes(second)
+    other.write_bytes(first)
+    for folder in (theirs, ours):
+        run("executorch_py", name, folder)
+        assert_equal_to_eager(name, folder)

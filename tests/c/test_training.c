@@ -157,6 +157,17 @@ static void parameters_without_memory_of_their_own_are_refused(void) {
   EXPECT_ERROR(&err, ET_INVALID_PROGRAM, "parameter 'weight': expected two tensors");
 }
 
+static void parameters_of_a_dynamic_shape_are_refused(void) {
+  const made_value values[] = {TENSOR(.memory = 1), TENSOR(.memory = 1, .at = 64),
+                               TENSOR(.memory = 1, .at = 128, .is_dynamic = true)};
+  et_error err = {.status = ET_OK};
+  made_plan plan = forward;
+  plan.values = values;
+  EXPECT(init_with(&plan, index_of(1), index_of(2), a_name, &err) == ET_INVALID_PROGRAM);
+  EXPECT_ERROR(&err, ET_INVALID_PROGRAM,
+               "parameter 'weight': expected a fixed shape, got a dynamic one");
+}
+
 static const et_test tests[] = {
     ET_CASE(parameters_have_names_and_the_values_of_the_file),
     ET_CASE(there_is_nothing_past_the_last_parameter),
@@ -168,6 +179,7 @@ static const et_test tests[] = {
     ET_CASE(indices_that_count_values_written_back_are_those_of_the_last_outputs),
     ET_CASE(lists_of_another_kind_are_refused),
     ET_CASE(parameters_without_memory_of_their_own_are_refused),
+    ET_CASE(parameters_of_a_dynamic_shape_are_refused),
 };
 
 ET_TEST_MAIN(tests)

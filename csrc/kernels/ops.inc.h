@@ -349,7 +349,7 @@ ET_OP("llama::channelwise_gated_delta_rule.out", op_llama_gated_delta_rule_out, 
 ET_OP_PREPARED("llama::custom_quantized_sdpa.out", op_llama_custom_quantized_sdpa_out, prepare_llama_custom_quantized_sdpa_out, 17, ET_TYPES_REAL_HALF | ET_TYPES_BOOL, ET_TYPES_F32, .needs_prepare = true)
 ET_OP_PREPARED("llama::custom_sdpa.out", op_llama_custom_sdpa_out, prepare_llama_custom_sdpa_out, 10, ET_TYPES_F32 | ET_TYPES_HALF | ET_TYPES_BOOL, ET_TYPES_F32 | ET_TYPES_HALF, .needs_prepare = true)
 ET_OP("llama::fallback.out", op_llama_fallback_out, 3, ET_TYPES_ALL, ET_TYPES_ALL)
-ET_OP("llama::fast_hadamard_transform.out", op_llama_fast_hadamard_transform_out, 3, ET_TYPES_FLOAT_HALF, ET_TYPES_FLOAT_HALF)
+ET_OP_PREPARED("llama::fast_hadamard_transform.out", op_llama_fast_hadamard_transform_out, prepare_llama_fast_hadamard_transform_out, 3, ET_TYPES_FLOAT_HALF, ET_TYPES_FLOAT_HALF, .needs_prepare = true)
 ET_OP("llama::gated_delta_rule.out", op_llama_gated_delta_rule_out, 9, ET_TYPES_F32, ET_TYPES_F32, .writes = 3u << 6)
 ET_OP_PREPARED("llama::sdpa_with_kv_cache.out", op_llama_sdpa_with_kv_cache_out, prepare_llama_sdpa_with_kv_cache_out, 13, ET_TYPES_F32 | ET_TYPES_HALF | ET_TYPES_BOOL, ET_TYPES_F32 | ET_TYPES_HALF, .writes = 3u << 3 | 1u << 11, .needs_prepare = true)
 ET_OP("llama::update_cache.out", op_llama_update_cache_out, 5, ET_TYPES_ALL, ET_TYPES_ALL, .writes = 1u << 1 | 1u << 3)

@@ -1,8 +1,7 @@
 // stack.h — sizes of the buffers that kernels keep on the stack. A function of a small build
 // (ET_NO_SIMD: no vectors, as on a microcontroller) holds at most 2 KiB, but for those that
 // tests/c/test_stack.py lists. Other machines have stacks of megabytes: there longer blocks save
-// calls. Results do not depend on the choice. Two limits do: rows of halves of the Hadamard
-// transform, and the weights of one output of uint8 images that are made smaller.
+// calls. Neither results nor the limits of operators depend on the choice.
 #ifndef ET_KERNELS_STACK_H
 #define ET_KERNELS_STACK_H
 

@@ -30,6 +30,13 @@ def test_rows_of_every_size_are_mixed(n: int, dtype: torch.dtype) -> None:
         assert_close(again, x, 16)
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32], ids=str)
+def test_rows_that_are_not_mixed_in_place_may_be_long(dtype: torch.dtype) -> None:
+    x = values(5, 32768).to(dtype)
+    check_op(llama.fast_hadamard_transform.out, x, scale=8)
+    check_op(llama.fast_hadamard_transform.out, x.t().contiguous().t(), scale=8, out_order=(1, 0))
+
+
 def test_rows_of_other_sizes_are_refused() -> None:
     check_op(llama.fast_hadamard_transform.out, torch.zeros(2, 0))
     with pytest.raises(OpError, match="rows: expected a power of two or 28 times one, got 12"):

@@ -50,6 +50,14 @@ def test_antialiased_resizing_equals_eager(case: Any, dtype: torch.dtype) -> Non
     )
 
 
+@pytest.mark.parametrize("size", [(3, 9001), (9001, 3)], ids=str)
+def test_bytes_may_shrink_by_any_factor(size: tuple[int, int]) -> None:
+    x = torch.randint(0, 256, (1, 2, *size), dtype=torch.uint8)
+    for to in ([1, 1], [2, 2]):
+        check_op(aten._upsample_bilinear2d_aa.out, x, to, False, None, None)
+    check_op(aten._upsample_bilinear2d_aa.out, laid_out(x, (0, 2, 3, 1)), [2, 1], True, None, None)
+
+
 def test_wrong_arguments_are_refused_with_words() -> None:
     x, out = torch.ones(1, 2, 3, 3), [Out(torch.float32, (1, 2, 2, 2))]
     rows: list[tuple[str, list[Any]]] = [

@@ -1,11 +1,11 @@
 // resize_u8.c — see resize_u8.h. Weights are fractions of a power of two: the largest at which the
 // greatest weight of the axis is below 2¹⁵. Weights along the width are computed once for a block
-// of a row's outputs, weights along the height once for each row.
+// of a row's outputs, weights along the height once for each row. An output of more weights than a
+// block holds computes them for each row.
 #include "kernels/lib/resize_u8.h"
 
 #include "kernels/lib/element.h"
 #include "kernels/stack.h"
-#include "runtime/check.h"
 
 #include <math.h>
 
@@ -87,10 +87,12 @@ typedef struct block {
   size_t n;
   window windows[BLOCK];
   int16_t weights[WEIGHTS];
+  bool is_wide;  // one output, whose weights are not stored
 } block;
 
 static void fill_block(const axis *width, int64_t first, block *b) {
   size_t used = 0;
+  b->is_wide = false;
   for (b->n = 0; b->n < BLOCK && first + (int64_t)b->n < width->out; b->n++) {
     const window w = window_at(width, first + (int64_t)b->n);
     if (used + (size_t)w.n > WEIGHTS) break;
@@ -98,11 +100,28 @@ static void fill_block(const axis *width, int64_t first, block *b) {
     for (int64_t i = 0; i < w.n; i++)
       b->weights[used++] = (int16_t)fixed_point(width, weight_at(width, &w, i));
   }
+  if (b->n > 0) return;
+  b->windows[0] = window_at(width, first);
+  b->n = 1;
+  b->is_wide = true;
+}
+
+static int32_t sum_wide(const axis *width, const window *w, const uint8_t *in, ptrdiff_t step) {
+  int32_t sum = 1 << (width->bits - 1);
+  for (int64_t i = 0; i < w->n; i++, in += step)
+    sum += fixed_point(width, weight_at(width, w, i)) * *in;
+  return sum;
 }
 
 static void narrow_row(const axis *width, const block *b, const uint8_t *row, ptrdiff_t step,
                        uint8_t *out) {
   const int16_t *weight = b->weights;
+  if (b->is_wide) {
+    const window *const w = &b->windows[0];
+    const uint8_t *const in = row + (ptrdiff_t)w->from * step;
+    out[0] = rounded_byte(width, sum_wide(width, w, in, step));
+    return;
+  }
   for (size_t o = 0; o < b->n; o++) {
     const window *const w = &b->windows[o];
     const uint8_t *in = row + (ptrdiff_t)w->from * step;
@@ -152,12 +171,8 @@ static void resize_rows(void *opaque, size_t begin, size_t end) {
   }
 }
 
-et_status eti_resize_u8_run(const et_kernel_ctx *ctx, const eti_resize_u8 *r) {
-  ET_CHECK(!r->antialias || r->scale[1] < (double)(WEIGHTS / 2 - 2), ctx->err, ET_NOT_SUPPORTED,
-           "images of u8: expected a scale of at most %d to 1, got %g; resize twice, or as floats",
-           WEIGHTS / 2 - 3, r->scale[1]);
+void eti_resize_u8_run(const et_kernel_ctx *ctx, const eti_resize_u8 *r) {
   job j = {.r = r, .height = axis_of(r, 0), .width = axis_of(r, 1)};
   const size_t row = (size_t)r->out->sizes[3];
   et_parallel_for(ctx->pool, resize_rows, &j, r->out->numel / row, 1 + 4096 / row);
-  return ET_OK;
 }

@@ -13,6 +13,6 @@ typedef struct eti_resize_u8 {
   bool antialias;            // filters widen with the scale
 } eti_resize_u8;
 
-et_status eti_resize_u8_run(const et_kernel_ctx *ctx, const eti_resize_u8 *r);
+void eti_resize_u8_run(const et_kernel_ctx *ctx, const eti_resize_u8 *r);
 
 #endif  // ET_RESIZE_U8_H

@@ -435,7 +435,8 @@ et_status op_upsample_bilinear2d_vec_out(et_kernel_ctx *ctx, et_value *const *ar
                                  .out = r.out,
                                  .scale = {r.scale[0], r.scale[1]},
                                  .align_corners = r.align_corners};
-    return eti_resize_u8_run(ctx, &bytes);
+    eti_resize_u8_run(ctx, &bytes);
+    return ET_OK;
   }
   return run_rows(ctx, &r, bilinear_rows, bilinear_pixels);
 }

@@ -147,7 +147,8 @@ et_status op_upsample_bilinear2d_aa_out(et_kernel_ctx *ctx, et_value *const *arg
   if (x->dtype == ET_U8) {
     const eti_resize_u8 bytes = {
         .x = x, .out = out, .scale = {f.scale[0], f.scale[1]}, .antialias = true};
-    return eti_resize_u8_run(ctx, &bytes);
+    eti_resize_u8_run(ctx, &bytes);
+    return ET_OK;
   }
   et_parallel_for(ctx->pool, filter_rows, &f, out->numel / (size_t)sizes[1],
                   1 + 2048 / (size_t)sizes[1]);

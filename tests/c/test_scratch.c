@@ -1,0 +1,166 @@
+// Tests of kernels that work in scratch: with none, and with every size up to the one that their
+// prepare step requests, they refuse with the bytes that are missing, or they run.
+#include "runtime/arena.h"
+#include "runtime/et.h"
+
+#include "et_test.h"
+#include "rig.h"
+
+#include <stdlib.h>
+
+enum { MAX_ARGS = 12 };
+
+// One call: values that arguments point to, tensors over memory of their own.
+typedef struct call {
+  const et_op *op;
+  rig_tensor tensors[6];
+  et_value values[MAX_ARGS], dim, *dims[1], *args[MAX_ARGS];
+  void *blocks[6];
+  size_t n_tensors, n_args;
+} call;
+
+static void add(call *c, et_value value) {
+  c->values[c->n_args] = value;
+  c->args[c->n_args] = &c->values[c->n_args];
+  c->n_args++;
+}
+
+static void add_tensor(call *c, et_dtype dtype, size_t rank, const int32_t *sizes) {
+  rig_tensor *const t = &c->tensors[c->n_tensors];
+  rig_fill_tensor(t, NULL, dtype, rank, sizes);
+  t->t.data = c->blocks[c->n_tensors++] = calloc(t->t.numel, et_dtype_bytes(dtype));
+  if (t->t.data == NULL) abort();
+  add(c, t->value);
+}
+
+static et_value of_int(int64_t i) {
+  return (et_value){.tag = ET_INT, .as.i = i};
+}
+static et_value of_bool(bool b) {
+  return (et_value){.tag = ET_BOOL, .as.b = b};
+}
+static et_value of_double(double d) {
+  return (et_value){.tag = ET_DOUBLE, .as.d = d};
+}
+static const et_value none = {.tag = ET_NONE};
+
+// The last argument, the repeated result.
+static void end(call *c, const char *name, size_t i_out) {
+  add(c, c->values[i_out]);
+  c->op = et_op_find(&et_ops_portable, name);
+  if (c->op == NULL || c->op->n_args != c->n_args || c->op->prepare == NULL) abort();
+}
+
+static void release(call *c) {
+  for (size_t i = 0; i < c->n_tensors; i++) free(c->blocks[i]);
+}
+
+static size_t requested(const call *c) {
+  et_arena arena = eti_arena_counting();
+  et_prepare_ctx ctx = {.n_threads = 1, .measuring = true, .arena = &arena};
+  return c->op->prepare(&ctx, c->args) == ET_OK ? ctx.scratch_bytes : 0;
+}
+
+static et_status run_with(const call *c, size_t bytes, et_error *err) {
+  void *const scratch = bytes == 0 ? NULL : aligned_alloc(64, bytes);
+  et_kernel_ctx ctx = {.err = err, .scratch = scratch, .scratch_bytes = bytes};
+  const et_status status = c->op->run(&ctx, c->args);
+  free(scratch);
+  return status;
+}
+
+// Runs with no scratch, some of it and all: the message of the first run has the part.
+static void expect_refusals(call *c, const char *part) {
+  et_error err = {.status = ET_OK};
+  const size_t all = (requested(c) + 63) / 64 * 64, step = (all / 64 + 63) / 64 * 64;
+  EXPECT(all > 0);
+  EXPECT(run_with(c, 0, &err) == ET_OUT_OF_RESOURCES);
+  EXPECT_ERROR(&err, ET_OUT_OF_RESOURCES, part);
+  EXPECT_ERROR(&err, ET_OUT_OF_RESOURCES, "bytes of scratch, got 0; prepare requests them");
+  bool runs = false;
+  for (size_t bytes = 64; bytes < all; bytes += step) {
+    const et_status status = run_with(c, bytes, &err);
+    EXPECT(status == ET_OK || (!runs && status == ET_OUT_OF_RESOURCES));
+    runs |= status == ET_OK;
+  }
+  EXPECT(run_with(c, all, &err) == ET_OK);
+}
+
+static void transforms_of_long_lines_name_the_bytes(void) {
+  static const int32_t sizes[] = {8192};
+  call c = {.op = NULL};
+  c.dim = of_int(0);
+  c.dims[0] = &c.dim;
+  add_tensor(&c, ET_C64, 1, sizes);
+  add(&c, (et_value){.tag = ET_INT_LIST, .n = 1, .as.list = c.dims});
+  add(&c, of_int(0));
+  add(&c, of_bool(true));
+  add_tensor(&c, ET_C64, 1, sizes);
+  end(&c, "aten::_fft_c2c.out", 4);
+  c.tensors[0].t.flags = ET_TENSOR_DYNAMIC;  // so that its tables are in scratch, too
+  expect_refusals(&c, "fft: lines of 8192: expected ");
+  release(&c);
+}
+
+static void transforms_of_two_dimensions_name_the_bytes_between_them(void) {
+  static const int32_t from[] = {64, 65}, to[] = {64, 128};
+  call c = {.op = NULL};
+  et_value dims[] = {of_int(0), of_int(1)}, *list[] = {&dims[0], &dims[1]};
+  add_tensor(&c, ET_C64, 2, from);
+  add(&c, (et_value){.tag = ET_INT_LIST, .n = 2, .as.list = list});
+  add(&c, of_int(0));
+  add(&c, of_int(128));
+  add_tensor(&c, ET_F32, 2, to);
+  end(&c, "aten::_fft_c2r.out", 4);
+  expect_refusals(&c, "fft: several dimensions: expected 33280 bytes");
+  release(&c);
+}
+
+static void large_matrices_name_the_bytes(void) {
+  static const int32_t sizes[] = {64, 64};
+  call c = {.op = NULL};
+  add_tensor(&c, ET_F64, 2, sizes);
+  for (size_t i = 0; i < 64; i++) ((double *)c.tensors[0].t.data)[i * 65] = 2.0;
+  add(&c, of_bool(true));
+  add_tensor(&c, ET_F64, 2, sizes);
+  add_tensor(&c, ET_I32, 0, sizes);
+  end(&c, "aten::linalg_inv_ex.inverse", 2);
+  expect_refusals(&c, "matrices: expected ");
+  release(&c);
+}
+
+static void attention_names_the_bytes(void) {
+  static const int32_t sizes[] = {1, 2, 16, 8};
+  call c = {.op = NULL};
+  for (int i = 0; i < 3; i++) add_tensor(&c, ET_F32, 4, sizes);
+  add(&c, none);
+  add(&c, of_double(0.0));
+  add(&c, of_bool(false));
+  add(&c, none);
+  add(&c, of_bool(false));
+  add(&c, of_bool(false));
+  add_tensor(&c, ET_F32, 4, sizes);
+  end(&c, "executorch_py::scaled_dot_product_attention.out", 9);
+  expect_refusals(&c, "attention: expected ");
+  release(&c);
+}
+
+static void hadamard_rows_of_halves_name_the_bytes(void) {
+  static const int32_t sizes[] = {3, 256};
+  call c = {.op = NULL};
+  add_tensor(&c, ET_F16, 2, sizes);
+  add_tensor(&c, ET_F16, 2, sizes);
+  end(&c, "llama::fast_hadamard_transform.out", 1);
+  expect_refusals(&c, "fast_hadamard_transform: expected 1024 bytes");
+  release(&c);
+}
+
+static const et_test tests[] = {
+    ET_CASE(transforms_of_long_lines_name_the_bytes),
+    ET_CASE(transforms_of_two_dimensions_name_the_bytes_between_them),
+    ET_CASE(large_matrices_name_the_bytes),
+    ET_CASE(attention_names_the_bytes),
+    ET_CASE(hadamard_rows_of_halves_name_the_bytes),
+};
+
+ET_TEST_MAIN(tests)

@@ -145,6 +145,23 @@ static void attention_names_the_bytes(void) {
   release(&c);
 }
 
+static void attention_over_a_cache_names_the_bytes(void) {
+  static const int32_t queries[] = {1, 4, 2, 640}, keys[] = {1, 32, 2, 640};
+  call c = {.op = NULL};
+  add_tensor(&c, ET_F32, 4, queries);
+  add_tensor(&c, ET_F32, 4, keys);
+  add_tensor(&c, ET_F32, 4, keys);
+  add(&c, of_int(7));
+  add(&c, none);
+  add(&c, of_double(0.0));
+  add(&c, of_bool(true));
+  add(&c, none);
+  add_tensor(&c, ET_F32, 4, queries);
+  end(&c, "llama::custom_sdpa.out", 8);
+  expect_refusals(&c, "sdpa: expected ");
+  release(&c);
+}
+
 static void hadamard_rows_of_halves_name_the_bytes(void) {
   static const int32_t sizes[] = {3, 256};
   call c = {.op = NULL};
@@ -160,6 +177,7 @@ static const et_test tests[] = {
     ET_CASE(transforms_of_two_dimensions_name_the_bytes_between_them),
     ET_CASE(large_matrices_name_the_bytes),
     ET_CASE(attention_names_the_bytes),
+    ET_CASE(attention_over_a_cache_names_the_bytes),
     ET_CASE(hadamard_rows_of_halves_name_the_bytes),
 };
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 from support.element_samples import laid_out, sample
-from support.op_driver import OpError, Out, check_op, run_op
+from support.op_driver import OpError, Out, assert_close, check_op, run_growing, run_op
 
 import executorch_py.extension.llm.custom_ops.custom_ops  # noqa: F401
 
@@ -68,6 +68,20 @@ def test_attention_with_a_mask_covers_the_whole_cache(
     for m in (mask, seen, mask.masked_fill(~seen, -math.inf)):
         expected = truth(args, shape[-1], m)
         check_op(llama.custom_sdpa.out, *args, shape[-1], m, expected=expected, scale=2)
+
+
+def test_few_queries_run_in_the_memory_that_many_were_prepared_with() -> None:
+    dim, size = 4096, 32
+    bound = tensors((1, 16, 2, 2, dim, size, 0), torch.float32)
+    rest = [None, 0.0, True, None]
+    calls = [[bound[0][:, :n], *bound[1:], 7, *rest] for n in (16, 6, 4, 1)]
+    out = [Out(torch.float32, tuple(bound[0].shape))]
+    for threads in (1, 3):
+        given = run_growing(
+            "llama::custom_sdpa.out", [*bound, 7, *rest], calls, out, threads=threads
+        )
+        for found, args in zip(given, calls, strict=True):
+            assert_close(found[0], llama.custom_sdpa(*args), 2)
 
 
 def test_attention_takes_any_layout() -> None:

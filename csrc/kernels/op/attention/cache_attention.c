@@ -14,7 +14,6 @@ enum {
   ROWS = 16,   // queries of one unit of work
   KEYS = 128,  // keys of one block: part of the numeric definition
   DIMS = 256,  // elements of a head per step; larger heads recompute the scores
-  STACK_DIMS = 64,
 };
 
 // ---- one block of rows
@@ -24,7 +23,6 @@ enum {
 typedef struct block {
   const eti_cache_attention *a;
   size_t batch, kv_head, first, n;
-  size_t last;          // row that decides how many keys the block walks
   size_t dim0, n_dims;  // columns of the output computed now
   size_t key0, n_keys;  // keys of this step
   float high[ROWS], sum[ROWS];
@@ -234,7 +232,7 @@ static void run_block(block *b) {
   const eti_cache_attention *const a = b->a;
   const size_t dim = (size_t)a->q->sizes[3];
   size_t n_keys = a->n_keys;
-  if (a->causal) n_keys = (size_t)a->start + b->last / a->group + 1;
+  if (a->causal) n_keys = (size_t)a->start + query_of(b, b->n - 1) + 1;
   for (b->dim0 = 0; b->dim0 < dim; b->dim0 += b->dims) {
     b->n_dims = at_most(dim - b->dim0, b->dims);
     memset(b->acc, 0, b->n * b->dims * sizeof *b->acc);
@@ -286,15 +284,14 @@ static size_t bytes_of(const parts *p) {
   return p->scores + p->acc + p->work;
 }
 
-// Runs rows first … first + n - 1 of unit i: batch × key/value heads × blocks of ROWS rows.
-static void run_rows(block *b, size_t i, size_t first, size_t n) {
+// Runs unit i: batch × key/value heads × blocks of ROWS rows.
+static void run_unit(block *b, size_t i) {
   const eti_cache_attention *const a = b->a;
-  const size_t heads = (size_t)a->k->sizes[2], block_first = i % a->n_blocks * ROWS;
+  const size_t heads = (size_t)a->k->sizes[2];
   b->batch = i / a->n_blocks / heads;
   b->kv_head = i / a->n_blocks % heads;
-  b->first = block_first + first;
-  b->n = n;
-  b->last = at_most(a->rows, block_first + ROWS) - 1;
+  b->first = i % a->n_blocks * ROWS;
+  b->n = at_most(a->rows - b->first, ROWS);
   run_block(b);
 }
 
@@ -309,25 +306,14 @@ static void run_slots(void *opaque, size_t begin, size_t end) {
                .scores = (float *)(void *)room,
                .acc = (float *)(void *)(room + p.scores),
                .work = room + p.scores + p.acc,
-               .work_bytes = p.work};
+               .work_bytes = a->slot_bytes - p.scores - p.acc};
     for (size_t i = slot * a->n_items / a->n_slots; i < (slot + 1) * a->n_items / a->n_slots; i++)
-      run_rows(&b, i, 0, at_most(a->rows - i % a->n_blocks * ROWS, ROWS));
+      run_unit(&b, i);
   }
 }
 
-// Runs units [begin, end) row by row.
-static void run_on_stack(void *opaque, size_t begin, size_t end) {
-  const eti_cache_attention *const a = opaque;
-  _Alignas(64) float scores[KEYS], acc[STACK_DIMS];
-  block b = {.a = a, .keys = KEYS, .dims = STACK_DIMS, .scores = scores, .acc = acc};
-  for (size_t i = begin; i < end; i++) {
-    const size_t n = at_most(a->rows - i % a->n_blocks * ROWS, ROWS);
-    for (size_t r = 0; r < n; r++) run_rows(&b, i, r, 1);
-  }
-}
-
-void eti_cache_attention_run(const et_kernel_ctx *ctx, eti_cache_attention *a) {
-  if (a->out->numel == 0) return;
+et_status eti_cache_attention_run(const et_kernel_ctx *ctx, eti_cache_attention *a) {
+  if (a->out->numel == 0) return ET_OK;
   a->micro = eti_eltwise_get();
   a->kernel = eti_gemm_kernel_for(ETI_ACC_F32);
   a->group = (size_t)(a->q->sizes[2] / a->k->sizes[2]);
@@ -338,16 +324,18 @@ void eti_cache_attention_run(const et_kernel_ctx *ctx, eti_cache_attention *a) {
   const size_t grain = work > 65536.0 ? 1 : 1 + (size_t)(65536.0 / (work + 1.0));
   a->n_items = (size_t)a->q->sizes[0] * (size_t)a->k->sizes[2] * a->n_blocks;
   const parts p = parts_of(a, (size_t)a->k->sizes[1]);
-  a->slot_bytes = bytes_of(&p);
   const size_t n_threads = ctx->pool == NULL ? 1 : ctx->pool->n_threads;
   const size_t most = at_most(n_threads, (a->n_items + grain - 1) / grain);
-  a->n_slots = at_most(most, ctx->scratch_bytes / a->slot_bytes);
+  // Products of fewer queries than prepare saw may want more memory, and do with what there is.
+  const size_t least = p.scores + p.acc;
+  a->n_slots = at_most(most, ctx->scratch_bytes / least);
+  ET_CHECK(a->n_slots > 0, ctx->err, ET_OUT_OF_RESOURCES,
+           "sdpa: expected %zu bytes of scratch, got %zu; prepare requests them", bytes_of(&p),
+           ctx->scratch_bytes);
+  a->slot_bytes = at_most(bytes_of(&p), ctx->scratch_bytes / a->n_slots / 64 * 64);
   a->scratch = ctx->scratch;
-  if (a->n_slots > 0) {
-    et_parallel_for(ctx->pool, run_slots, a, a->n_slots, 1);
-  } else {
-    et_parallel_for(ctx->pool, run_on_stack, a, a->n_items, grain);
-  }
+  et_parallel_for(ctx->pool, run_slots, a, a->n_slots, 1);
+  return ET_OK;
 }
 
 void eti_cache_attention_prepare(et_prepare_ctx *ctx, const et_tensor *q, const et_tensor *k,

@@ -28,13 +28,13 @@ typedef struct eti_cache_attention {
   size_t rows, n_blocks;  // queries × group of one key/value head, and their blocks
   bool causal;            // query s sees keys up to start + s
   float scale;
-  char *scratch;  // slot_bytes for each of n_slots threads; NULL: rows run on the stack
+  char *scratch;  // slot_bytes for each of n_slots threads
   size_t n_slots, slot_bytes, n_items;
 } eti_cache_attention;
 
 // Computes out. Threads split rows of queries, which are independent; each has its part of the
-// scratch. Without scratch rows run one by one on the stack, for the same results.
-void eti_cache_attention_run(const et_kernel_ctx *ctx, eti_cache_attention *a);
+// scratch. ET_OUT_OF_RESOURCES if there is too little for one thread.
+et_status eti_cache_attention_run(const et_kernel_ctx *ctx, eti_cache_attention *a);
 
 // Requests the scratch of a run over keys k and values v. Numbers such as the position may be
 // unknown.

@@ -102,8 +102,7 @@ et_status op_llama_custom_sdpa_out(et_kernel_ctx *ctx, et_value *const *args) {
   ET_TRY(read_attention(ctx, args, 3, 4, &a));
   ET_TRY(check_floats(ctx, q, k, v));
   ET_TRY(read_out(ctx, args, 8, &a));
-  eti_cache_attention_run(ctx, &a);
-  return ET_OK;
+  return eti_cache_attention_run(ctx, &a);
 }
 
 // For a prepare step: keys and values are arguments i and i + 1.
@@ -148,8 +147,7 @@ et_status op_llama_sdpa_with_kv_cache_out(et_kernel_ctx *ctx, et_value *const *a
   ET_TRY(read_out(ctx, args, 11, &a));
   eti_cache_write(ctx, key, k, a.start);
   eti_cache_write(ctx, value, v, a.start);
-  eti_cache_attention_run(ctx, &a);
-  return ET_OK;
+  return eti_cache_attention_run(ctx, &a);
 }
 
 // ---- quantized operands
@@ -225,8 +223,7 @@ et_status op_llama_custom_quantized_sdpa_out(et_kernel_ctx *ctx, et_value *const
   const eti_shape shape = eti_shape_of(q);
   ET_TRY(eti_resize(ctx, out, &shape));
   a.out = view_as_heads(&of_out, out, heads_first);
-  eti_cache_attention_run(ctx, &a);
-  return ET_OK;
+  return eti_cache_attention_run(ctx, &a);
 }
 
 et_status prepare_llama_custom_quantized_sdpa_out(et_prepare_ctx *ctx, et_value *const *args) {

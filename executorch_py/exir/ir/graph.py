@@ -25,6 +25,7 @@ from executorch_py.exir.ir.op_traits import (
     op_key,
     op_overload,
 )
+from executorch_py.exir.ir.stack_trace import is_users, trace_frames
 
 Model = TypeVar("Model")
 
@@ -242,15 +243,12 @@ def source_line(node: fx.Node) -> str:
 
     This is the innermost frame outside torch, if there is one.
     """
-    lines = [line.strip() for line in str(node.meta.get("stack_trace") or "").splitlines()]
-    frames = [i for i, line in enumerate(lines) if line.startswith("File ")]
+    frames = trace_frames(node)
     if not frames:
-        return lines[-1] if lines else ""
-    own = [i for i in frames if "/torch/" not in lines[i].replace("\\", "/")]
-    at = (own or frames)[-1]
-    where = lines[at]
-    code = lines[at + 1] if at + 1 < len(lines) else ""
-    return f"{where}: {code}" if code and not code.startswith("File ") else where
+        lines = str(node.meta.get("stack_trace") or "").splitlines()
+        return lines[-1].strip() if lines else ""
+    frame = ([one for one in frames if is_users(one)] or frames)[-1]
+    return f"{frame.where}: {frame.code}" if frame.code else frame.where
 
 
 def nodes_in(value: Any) -> Iterable[fx.Node]:

@@ -2,31 +2,26 @@
 
 An output has the keys of its place in the model's result: dict keys, fields of dataclasses and
 named tuples. Without keys, an input that is handed through has its name, and another output that of
-the variable that its line assigns in `forward` (`logits = …`), as the stack trace says; the rest
-have numbers. The names are noted in the graph when a program enters the edge dialect, since passes
-rename inputs, and delegates replace the nodes that compute results.
+the variable that its statement assigns in `forward` (`logits = …`), as the stack trace says; the
+rest have numbers. The names are noted in the graph when a program enters the edge dialect, since
+passes rename inputs, and delegates replace the nodes that compute results.
 """
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
-import torch
 from torch import fx
 from torch.export import ExportedProgram
 from torch.export.graph_signature import OutputKind
 from torch.utils._pytree import TreeSpec
 
 from executorch_py.exir.ir.graph import output_node, placeholders
+from executorch_py.exir.ir.stack_trace import assigned_variable, is_users, trace_frames
 
 _INPUT, _KEY = "model_input_name", "user_output_names"
-_TORCH = str(Path(torch.__file__).parent)
-_FRAME = re.compile(r'File "([^"]+)", line \d+, in \S+\n\s*(.+)')
-_ASSIGNED = re.compile(r"(\w+)\s*(?::[^=]+)?=(?!=)")
 
 
 def note_names(program: ExportedProgram) -> None:
@@ -104,11 +99,8 @@ def _keys(spec: TreeSpec) -> Sequence[Any]:
 
 
 def _variable(value: Any) -> str | None:
-    """The variable of `forward` that the line of an output's node assigns."""
+    """The variable of `forward` that the statement of an output's node assigns."""
     if not isinstance(value, fx.Node):
         return None
-    for file, code in _FRAME.findall(value.meta.get("stack_trace") or ""):
-        if not file.startswith((_TORCH, "<")):
-            assigned = _ASSIGNED.match(code)
-            return assigned[1] if assigned else None
-    return None
+    own = next((frame for frame in trace_frames(value) if is_users(frame)), None)
+    return None if own is None else assigned_variable(own)

@@ -6,12 +6,13 @@ import dataclasses
 import json
 from collections import OrderedDict, namedtuple
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from torch import nn
+from torch import fx, nn
 from torch.export import export
 
 from executorch_py.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
@@ -21,6 +22,8 @@ from executorch_py.exir import (
     to_edge,
     to_edge_transform_and_lower,
 )
+from executorch_py.exir.ir.graph import source_line
+from executorch_py.exir.ir.stack_trace import assigned_variable, is_users, trace_frames
 from executorch_py.runtime import Runtime, Signature
 
 X = torch.ones(2, 3)
@@ -89,6 +92,40 @@ def test_outputs_have_keys_fields_and_variables_of_the_model(
         found = signature(program)
         assert list(found.output_names) == names
         assert found.input_names == ("input",)  # torch's placeholder is input_1
+
+
+def test_statements_of_several_lines_name_the_variable_they_assign() -> None:
+    class Statements(nn.Module):
+        def pick(self, first: torch.Tensor, second: torch.Tensor) -> Any:
+            return first, second
+
+        def forward(self, x: torch.Tensor) -> Any:
+            scores = (
+                x.relu()
+                + 1
+            )  # fmt: skip
+            return scores, *self.pick(
+                first=x * 2,
+                second=x * 3,
+            )
+
+    (program, *_) = programs(Statements())
+    assert signature(program).output_names == ("scores", "output_1", "output_2")
+
+
+def test_packages_whose_names_begin_with_torch_are_the_users() -> None:
+    graph = fx.Graph()
+    node = graph.placeholder("x")
+    inside = Path(torch.__file__).parent / "nn" / "functional.py"
+    outside = Path(torch.__file__).parent.with_name("torchvision") / "models.py"
+    lines = [f'  File "{file}", line 3, in f\n    {code}' for file, code in
+             ((inside, "a = 1"), (outside, "logits = f(x)"), (inside, "b = 2"))]  # fmt: skip
+    node.meta["stack_trace"] = "\n".join(lines)
+    assert [is_users(frame) for frame in trace_frames(node)] == [False, True, False]
+    assert source_line(node) == f'File "{outside}", line 3, in f: logits = f(x)'
+    assert [assigned_variable(frame) for frame in trace_frames(node)] == ["a", "logits", "b"]
+    node.meta["stack_trace"] = f'  File "{outside}", line 3, in f\n    logits=f(x),'
+    assert assigned_variable(*trace_frames(node)) is None  # an argument of a call
 
 
 def test_inputs_with_names_of_builtins_are_given_by_these_names() -> None:

@@ -7,6 +7,8 @@ import re
 from torch import fx
 from torch.fx.passes.infra.pass_base import PassBase, PassResult
 
+from executorch_py.exir.ir.stack_trace import trace_frames
+
 
 class DebugPass(PassBase):
     """Print a graph; on request with specs, and with the source lines that nodes come from."""
@@ -53,8 +55,7 @@ class DebugPass(PassBase):
         return lines
 
     def _frames(self, node: fx.Node) -> list[str]:
-        trace = (node.meta.get("stack_trace") or "").splitlines()
-        frames = [line.strip() for line in trace if line.lstrip().startswith("File ")]
+        frames = [frame.where for frame in trace_frames(node)]
         if self.path_filter is not None:
             frames = [frame for frame in frames if self.path_filter in frame]
         if not self.show_full_path:

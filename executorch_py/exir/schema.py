@@ -85,7 +85,7 @@ class DataLocation(IntEnum):
     SEGMENT = 1
 
 
-@dataclass(unsafe_hash=True)
+@dataclass
 class AllocationDetails:
     """Place of a planned tensor: buffer number and 64-bit byte offset in two halves."""
 
@@ -98,7 +98,7 @@ class AllocationDetails:
         return self.memory_offset_low | (self.memory_offset_high << 32)
 
 
-@dataclass(unsafe_hash=True)
+@dataclass
 class ExtraTensorInfo:
     """The rarely needed facts of a tensor: its name, where its data is, its device."""
 
@@ -109,7 +109,7 @@ class ExtraTensorInfo:
     device_index: int = 0
 
 
-@dataclass(unsafe_hash=True)
+@dataclass
 class Tensor:
     scalar_type: ScalarType
     storage_offset: int
@@ -123,58 +123,58 @@ class Tensor:
     extra_tensor_info: ExtraTensorInfo | None = None
 
 
-@dataclass(unsafe_hash=True)
+@dataclass
 class Null:
     pass
 
 
-@dataclass(unsafe_hash=True)
+@dataclass
 class Int:
     int_val: int
 
 
-@dataclass(unsafe_hash=True)
+@dataclass
 class Bool:
     bool_val: bool
 
 
-@dataclass(unsafe_hash=True)
+@dataclass
 class Double:
     """A double; infinities and NaN are stored as such."""
 
     double_val: float
 
 
-@dataclass(unsafe_hash=True)
+@dataclass
 class String:
     string_val: str
 
 
-@dataclass(unsafe_hash=True)
+@dataclass
 class IntList:
     """Items are indices into the plan's values, each naming an Int."""
 
     items: list[int]
 
 
-@dataclass(unsafe_hash=True)
+@dataclass
 class DoubleList:
     items: list[float]
 
 
-@dataclass(unsafe_hash=True)
+@dataclass
 class BoolList:
     items: list[bool]
 
 
-@dataclass(unsafe_hash=True)
+@dataclass
 class TensorList:
     """Items are indices into the plan's values."""
 
     items: list[int]
 
 
-@dataclass(unsafe_hash=True)
+@dataclass
 class OptionalTensorList:
     """Items are indices into the plan's values; -1 means None."""
 
@@ -196,18 +196,18 @@ KernelTypes = (
 )
 
 
-@dataclass(unsafe_hash=True)
+@dataclass
 class EValue:
     val: KernelTypes
 
 
-@dataclass(unsafe_hash=True)
+@dataclass
 class ContainerMetadata:
     encoded_inp_str: str
     encoded_out_str: str
 
 
-@dataclass(unsafe_hash=True)
+@dataclass
 class Buffer:
     """Bytes of one constant."""
 
@@ -218,36 +218,36 @@ class Buffer:
         return self.storage
 
 
-@dataclass(unsafe_hash=True)
+@dataclass
 class BackendDelegateInlineData:
     data: Any
 
 
-@dataclass(unsafe_hash=True)
+@dataclass
 class KernelCall:
     op_index: int
     args: list[int]
 
 
-@dataclass(unsafe_hash=True)
+@dataclass
 class DelegateCall:
     delegate_index: int
     args: list[int]
 
 
-@dataclass(unsafe_hash=True)
+@dataclass
 class MoveCall:
     move_from: int
     move_to: int
 
 
-@dataclass(unsafe_hash=True)
+@dataclass
 class JumpFalseCall:
     cond_value_index: int
     destination_instruction: int
 
 
-@dataclass(unsafe_hash=True)
+@dataclass
 class FreeCall:
     value_index: int
 
@@ -255,12 +255,12 @@ class FreeCall:
 InstructionArguments = KernelCall | DelegateCall | MoveCall | JumpFalseCall | FreeCall
 
 
-@dataclass(unsafe_hash=True)
+@dataclass
 class Instruction:
     instr_args: InstructionArguments
 
 
-@dataclass(unsafe_hash=True)
+@dataclass
 class Frame:
     filename: str
     lineno: int
@@ -268,25 +268,25 @@ class Frame:
     context: str
 
 
-@dataclass(unsafe_hash=True)
+@dataclass
 class FrameList:
     items: list[Frame]
 
 
-@dataclass(unsafe_hash=True)
+@dataclass
 class BackendDelegateDataReference:
     location: DataLocation
     index: int
 
 
-@dataclass(unsafe_hash=True)
+@dataclass
 class BackendDelegate:
     id: str
     processed: BackendDelegateDataReference
     compile_specs: list[CompileSpec]
 
 
-@dataclass(unsafe_hash=True)
+@dataclass
 class Chain:
     inputs: list[int]
     outputs: list[int]
@@ -294,13 +294,13 @@ class Chain:
     stacktrace: list[FrameList] | None
 
 
-@dataclass(unsafe_hash=True)
+@dataclass
 class Operator:
     name: str
     overload: str
 
 
-@dataclass(unsafe_hash=True)
+@dataclass
 class NonConstBufferDevice:
     """The device of one planned buffer; only buffers that are not on the CPU are listed."""
 
@@ -309,7 +309,7 @@ class NonConstBufferDevice:
     device_index: int = 0
 
 
-@dataclass(unsafe_hash=True)
+@dataclass
 class ExecutionPlan:
     """One method. `non_const_buffer_sizes[i]` is the size of buffer i; entry 0 is reserved."""
 
@@ -325,25 +325,25 @@ class ExecutionPlan:
     non_const_buffer_device: list[NonConstBufferDevice] | None = None
 
 
-@dataclass(unsafe_hash=True)
+@dataclass
 class DataSegment:
     offset: int
     size: int
 
 
-@dataclass(unsafe_hash=True)
+@dataclass
 class SubsegmentOffsets:
     segment_index: int
     offsets: list[int]
 
 
-@dataclass(unsafe_hash=True)
+@dataclass
 class NamedData:
     key: str
     segment_index: int
 
 
-@dataclass(unsafe_hash=True)
+@dataclass
 class Program:
     version: int
     execution_plan: list[ExecutionPlan]

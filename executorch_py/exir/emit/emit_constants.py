@@ -37,9 +37,6 @@ class TensorBuffer(schema.Buffer):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, schema.Buffer) and self.piece() == other.piece()
 
-    def __hash__(self) -> int:
-        return hash(self.piece())
-
 
 def _with_placeholder() -> Buffers:
     return [schema.Buffer(b"")]

@@ -6,6 +6,9 @@ more.
 
 from __future__ import annotations
 
+import dataclasses
+from typing import Any
+
 import torch
 
 from executorch_py.exir.error import internal_assert
@@ -88,8 +91,8 @@ def make_tensor_value(
     """The file format's tensor of a spec: a constant, or planned memory."""
     extra = spec.extra_tensor_info
     if spec.device is not DeviceType.CPU:
-        extra = extra if extra is not None else ExtraTensorInfo()
-        extra.device_type, extra.device_index = spec.device, spec.device_index
+        place: dict[str, Any] = {"device_type": spec.device, "device_index": spec.device_index}
+        extra = dataclasses.replace(extra or ExtraTensorInfo(), **place)
     return Tensor(
         scalar_type=ScalarType(scalar_type_number(spec.scalar_type)),
         storage_offset=0,

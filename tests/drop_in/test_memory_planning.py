@@ -21,7 +21,9 @@ from executorch_py.exir.memory_planning import (
     filter_nodes,
     get_graph_input_tensors,
     get_graph_output_tensors,
+    get_input_specs,
     get_node_tensor_specs,
+    get_return_specs,
     update_all_tensors_lifetime,
     update_tensor_lifetime,
 )
@@ -97,6 +99,16 @@ def test_specs_are_collected_as_the_arguments_say() -> None:
     assert len(list(repeated)) == 10 + 8 + 1, "out variants and the output name them again"
     with pytest.raises(InternalError, match="ToOutVarPass"):
         list(collect_specs_from_nodes(nodes, ignore_out_var_node=False))
+
+
+def test_results_that_are_no_tensors_have_no_specs() -> None:
+    class WithNone(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, None]:
+            return x + 1, None
+
+    gm = planned(WithNone(), (torch.ones(4),)).graph_module
+    assert {type(spec) for spec in get_return_specs(gm)} == {TensorSpec}
+    assert {type(spec) for spec in get_input_specs(gm)} == {TensorSpec}
 
 
 def test_written_buffers_are_not_inputs_and_can_be_left_out() -> None:

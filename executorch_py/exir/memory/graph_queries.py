@@ -11,11 +11,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from torch import fx
-from torch.utils import _pytree as pytree
 
-from executorch_py.exir.ir.graph import output_node, placeholders
 from executorch_py.exir.ir.op_traits import higher_order_name
 from executorch_py.exir.ir.tensor_spec import TensorSpec
+from executorch_py.exir.memory.spec_queries import get_graph_input_tensors, get_graph_output_tensors
 
 __all__ = [
     "AllocationSpec",
@@ -77,10 +76,9 @@ def get_scan_nodes(graph_module: fx.GraphModule) -> Iterator[fx.Node]:
 
 def get_return_specs(graph_module: fx.GraphModule) -> set[TensorSpec]:
     """Specs of the results of a graph."""
-    return set(pytree.tree_leaves(output_node(graph_module.graph).meta["spec"]))
+    return get_graph_output_tensors(graph_module.graph.nodes)
 
 
 def get_input_specs(graph_module: fx.GraphModule) -> set[TensorSpec]:
     """Specs of the inputs of a graph."""
-    inputs = placeholders(graph_module.graph)
-    return {spec for node in inputs for spec in pytree.tree_leaves(node.meta["spec"])}
+    return get_graph_input_tensors(graph_module.graph.nodes)

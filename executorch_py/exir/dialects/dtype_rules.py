@@ -179,15 +179,20 @@ class _Group:
         return result
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class DtypeRule:
-    """The dtype rule of one operator; an empty rule accepts every legal dtype."""
+    """The dtype rule of one operator; an empty rule accepts every legal dtype.
+
+    Answers are kept for each combination, since a graph has few and asks for every node.
+    """
 
     alternatives: tuple[tuple[_Group, ...], ...]
 
     def validate(self, types: Mapping[str, torch.dtype | None]) -> bool:
         """Whether the rule allows dtypes (argument or return name -> dtype, None if unknown)."""
-        types = {name.replace("__ret_", "ret"): dtype for name, dtype in types.items()}
+        return _is_allowed(self, tuple(types.items()), torch.get_default_dtype())
+
+    def _allows(self, types: Mapping[str, torch.dtype | None]) -> bool:
         if any(
             dtype is not None and dtype not in LEGAL_DTYPES and dtype not in self.allowed(name)
             for name, dtype in types.items()
@@ -208,6 +213,14 @@ class DtypeRule:
                 if name in group.names or name == group.promoted
             )
         )
+
+
+@lru_cache(maxsize=4096)
+def _is_allowed(
+    rule: DtypeRule, types: tuple[tuple[str, torch.dtype | None], ...], default: torch.dtype
+) -> bool:
+    """The rule's answer while `default` is torch's default dtype."""
+    return rule._allows({name.replace("__ret_", "ret"): dtype for name, dtype in types})
 
 
 def _parse_group(text: str) -> _Group:

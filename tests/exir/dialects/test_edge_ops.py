@@ -146,6 +146,28 @@ def test_dtype_rules_decide_which_types_go_together(
     assert op._schema.dtype_constraint.validate(types) is valid
 
 
+def test_a_dtype_rule_is_worked_out_once_for_each_combination(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rule = dtype_rules.dtype_rule(torch.ops.aten.div.Tensor._schema)
+    seen = []
+    allows = dtype_rules.DtypeRule._allows
+    monkeypatch.setattr(
+        dtype_rules.DtypeRule,
+        "_allows",
+        lambda self, types: seen.append(types) or allows(self, types),
+    )
+    dtype_rules._is_allowed.cache_clear()
+    ints = {"self": torch.int32, "other": torch.int32, "__ret_0": torch.float32}
+    assert [rule.validate(ints) for _ in range(3)] == [True] * 3
+    assert len(seen) == 1
+    torch.set_default_dtype(torch.float64)
+    try:
+        assert not rule.validate(ints)  # the quotient of integers has the default dtype
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
 def test_every_dtype_rule_names_an_existing_operator_and_its_tensors() -> None:
     for name in dtype_rules.constrained_operators():
         packet, _, overload = name.removeprefix("aten::").partition(".")

@@ -8,7 +8,7 @@ surgery.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -178,17 +178,16 @@ def _checked(
     if _validation.get() and not is_identical_graph(tagged.graph_module, program.graph_module):
         raise AssertionError(f"the partitioner {who} should not modify the graph module, only tag")
     known = set(result.partition_tags)
-    # A backend may partition its own part: nodes there have tags of the partition around it.
-    given = [{node.name: _tag(node) for node in gm.graph.nodes} for gm in _graphs(program)]
-    for i, gm in enumerate(_graphs(tagged)):
-        around = given[i] if i < len(given) else {}
-        _check_tags(gm, known, who, around, is_branch=i > 0)
+    for i, gm in enumerate(graph_modules(tagged.graph_module)):
+        unknown = {
+            node.name: str(node.meta["delegation_tag"])
+            for node in gm.graph.nodes
+            if node.op == "call_function" and _tag(node) is not None and _tag(node) not in known
+        }
+        if unknown:
+            _check_unknown(unknown, _tags_of(program, i), sorted(known), who, is_branch=i > 0)
     _check_inputs(tagged, known, who)
     return tagged
-
-
-def _graphs(program: ExportedProgram) -> list[fx.GraphModule]:
-    return list(graph_modules(program.graph_module))
 
 
 def _tag(node: fx.Node) -> str | None:
@@ -196,23 +195,32 @@ def _tag(node: fx.Node) -> str | None:
     return tag
 
 
-def _check_tags(
-    gm: fx.GraphModule, known: set[str], who: str, around: dict[str, str | None], is_branch: bool
+def _tags_of(program: ExportedProgram, number: int) -> dict[str, str | None]:
+    """The tags by node in one graph of a program, by its number."""
+    graphs = list(graph_modules(program.graph_module))
+    nodes = graphs[number].graph.nodes if number < len(graphs) else ()
+    return {node.name: _tag(node) for node in nodes}
+
+
+def _check_unknown(
+    unknown: Mapping[str, str],
+    around: Mapping[str, str | None],
+    known: Sequence[str],
+    who: str,
+    is_branch: bool,
 ) -> None:
     """ValueError for a tag without a specification; a warning in a branch.
 
+    A backend may partition its own part: nodes there have tags of the partition around it.
     Partitioners written for upstream tag branches and drop the specifications: upstream leaves
     these nodes to kernels.
     """
-    for node in gm.graph.nodes:
-        tag = _tag(node)
-        if tag is None or node.op != "call_function" or tag in known:
-            continue
-        if tag == around.get(node.name):
+    for name, tag in unknown.items():
+        if tag == around.get(name):
             continue
         message = (
-            f"{who} tagged '{node.name}' with '{tag}', which partition_tags does not have: "
-            f"they are {sorted(known)}; map every tag to a DelegationSpec there"
+            f"{who} tagged '{name}' with '{tag}', which partition_tags does not have: "
+            f"they are {known}; map every tag to a DelegationSpec there"
         )
         if not is_branch:
             raise ValueError(message)

@@ -13,6 +13,7 @@ from executorch_py.backends.reference import ReferencePartitioner
 from executorch_py.backends.reference.payload import Payload
 from executorch_py.exir import schema as s
 from executorch_py.exir import to_edge
+from executorch_py.exir.backend import backend_api
 from executorch_py.exir.backend.backend_api import (
     MethodProgramsPartitionerSpec,
     to_backend,
@@ -173,6 +174,21 @@ def test_tags_of_branches_without_a_specification_are_warned_of_and_left_to_kern
     with pytest.warns(UserWarning, match="with 'forgotten', .* Kernels compute this node"):
         lowered = manager.to_backend(Forgets()).exported_program()
     assert torch.equal(lowered.module()(torch.tensor(True), x), model(torch.tensor(True), x))
+
+
+def test_tags_from_before_are_looked_up_for_unknown_tags_only(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[int] = []
+    tags_of = backend_api._tags_of
+    monkeypatch.setattr(
+        backend_api,
+        "_tags_of",
+        lambda program, number: asked.append(number) or tags_of(program, number),
+    )
+    x = torch.randn(3)
+    edge(nn.ReLU(), (x,)).to_backend(AllNodePartitioner("NamesBackend", []))
+    assert asked == []
 
 
 class NestsBackend(BackendDetails):

@@ -85,3 +85,18 @@ def test_a_quantizer_may_leave_patterns_out() -> None:
     (total,) = (n for n in graph.nodes if n.target is torch.ops.aten.add.Tensor)
     assert all("quantize_per_tensor" in str(user.target) for user in total.users)
     assert len(OnlySums.get_supported_operators()[0].operators) == 1
+
+
+def test_partitions_do_not_depend_on_tags_from_before_which_stay() -> None:
+    class Net(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return (x + x).erf() * x
+
+    program = to_edge(torch.export.export(Net(), (torch.ones(3),))).exported_program()
+    for number, node in enumerate(program.graph.nodes):
+        node.meta["delegation_tag"] = f"tag{number % 2}"
+    before = [dict(node.meta) for node in program.graph.nodes]
+    found = XnnpackPartitioner().generate_partitions(program)
+    names = sorted(node.name for partition in found for node in partition.nodes)
+    assert names == ["aten_add_tensor", "aten_mul_tensor"]
+    assert [node.meta for node in program.graph.nodes] == before

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import copy
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -245,19 +246,12 @@ class XnnpackPartitioner(Partitioner):
 
     def generate_partitions(self, ep: ExportedProgram) -> list[Partition]:
         """The nodes of each delegate of the main graph; the program is not tagged."""
-        nodes = [node for gm in graph_modules(ep.graph_module) for node in gm.graph.nodes]
-        before = [{key: node.meta.get(key) for key in _TAGS} for node in nodes]
-        tags, _ = self._tag(ep)
-        found: dict[str, list[fx.Node]] = {tag: [] for tag in tags}
-        for node, kept in zip(nodes, before, strict=True):
-            tag = node.meta.get("delegation_tag")
-            if tag in found and node.graph is ep.graph:
-                found[tag].append(node)
-            for key, value in kept.items():
-                if value is None:
-                    node.meta.pop(key, None)
-                else:
-                    node.meta[key] = value
+        with _without_tags(ep):
+            tags, _ = self._tag(ep)
+            found: dict[str, list[fx.Node]] = {tag: [] for tag in tags}
+            for node in ep.graph.nodes:
+                if "delegation_tag" in node.meta:
+                    found[node.meta["delegation_tag"]].append(node)
         delegates = filter(None, found.values())
         return [Partition(id=i, nodes=delegate) for i, delegate in enumerate(delegates)]
 
@@ -392,6 +386,20 @@ def _overload(name: str) -> Any:
 
 def _is_free_outside(facts: NodeFacts) -> bool:
     return facts.key in RESHAPES and not any(map(is_dequantize, facts.node.all_input_nodes))
+
+
+@contextmanager
+def _without_tags(program: ExportedProgram) -> Iterator[None]:
+    """A block in which no node has a tag at first; tags from before come back behind it."""
+    nodes = [node for gm in graph_modules(program.graph_module) for node in gm.graph.nodes]
+    before = [{key: node.meta.pop(key) for key in _TAGS if key in node.meta} for node in nodes]
+    try:
+        yield
+    finally:
+        for node, tags in zip(nodes, before, strict=True):
+            for key in _TAGS:
+                node.meta.pop(key, None)
+            node.meta.update(tags)
 
 
 def _is_small(nodes: Sequence[fx.Node], facts: GraphFacts) -> bool:

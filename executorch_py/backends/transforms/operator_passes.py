@@ -33,6 +33,7 @@ __all__ = [
 # Dim-order operators must exist before the tables below name them.
 assert DimOrderOpsMap
 _aten: Any = ops.edge.aten
+_EXACT_IN_FLOAT = 2**53  # integers up to here are floats as well
 
 
 class MeanToSumDiv(ExportPass):
@@ -75,13 +76,15 @@ class ReplaceScalarWithTensorArgPass(ExportPass):
     ) -> Any:
         sums = (_aten.add.Scalar, _aten.sub.Scalar)
         is_plain = len(args) == 2 or (op in sums and "alpha" not in kwargs)
+        is_plain = is_plain and isinstance(args[1], (bool, int, float))
         if op not in self.scalar_to_tensor_ops or not is_plain:
             return super().call_operator(op, args, kwargs, meta)
         space = torch.ops.aten if isinstance(op, torch._ops.OpOverload) else _aten
         value = args[0].data
-        of_value = {"dtype": value.dtype, "device": value.device}
-        full = space.full.default
-        number = super().call_operator(full, ((1,), float(args[1])), of_value, meta)
+        # The number's own type would be lost in a tensor of integers, and its size in a float.
+        kept = {"dtype": torch.result_type(value, args[1]), "device": value.device}
+        given = float(args[1]) if abs(args[1]) <= _EXACT_IN_FLOAT else args[1]
+        number = super().call_operator(space.full.default, ((1,), given), kept, meta)
         target = self.scalar_to_tensor_ops[op]
         return super().call_operator(target, (args[0], number, *args[2:]), kwargs, meta)
 

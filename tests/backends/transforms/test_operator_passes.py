@@ -8,7 +8,10 @@ from support.tolerance import F32, assert_near
 from torch import fx, nn
 from torch.export import ExportedProgram, export
 
-from executorch_py.backends.transforms.operator_passes import FuseBatchNormWithConvPass
+from executorch_py.backends.transforms.operator_passes import (
+    FuseBatchNormWithConvPass,
+    ReplaceScalarWithTensorArgPass,
+)
 from executorch_py.exir import EdgeCompileConfig, to_edge
 
 
@@ -44,3 +47,20 @@ def test_a_batch_norm_is_folded_into_any_convolution(conv: nn.Module) -> None:
     fused = FuseBatchNormWithConvPass(ep)(ep.graph_module).graph_module
     assert not any("batch_norm" in str(node.target) for node in fused.graph.nodes)
     assert_near(results(fused, ep, x)[0], net(x), F32)
+
+
+class Scalars(nn.Module):
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        add, mul = torch.ops.aten.add.Scalar, torch.ops.aten.mul.Scalar
+        large = 2**53 + 1 if x.dtype == torch.int64 else 7
+        return add(x, 1.5), mul(x, 3), torch.ops.aten.sub.Scalar(x, 2), add(x, large)
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.float16, torch.float32])
+def test_a_number_as_a_tensor_keeps_value_and_type(dtype: torch.dtype) -> None:
+    x = torch.arange(-3, 3).to(dtype)
+    gm = export(Scalars(), (x,)).graph_module
+    replaced = ReplaceScalarWithTensorArgPass()(gm).graph_module
+    assert not any("Scalar" in str(node.target) for node in replaced.graph.nodes)
+    for found, expected in zip(replaced(x), Scalars()(x), strict=True):
+        assert found.dtype == expected.dtype and torch.equal(found, expected)

@@ -23,7 +23,10 @@ from executorch_py.testing.reference import without_fast_paths
 
 @dataclass(frozen=True)
 class ModelGraph:
-    """A model as torch.export traces it: its graph, values of all placeholders, names of inputs."""
+    """A model as torch.export traces it: its graph, values of all placeholders, names of inputs.
+
+    `inputs` are the values before a run: a run gets copies, from fresh_inputs().
+    """
 
     module: fx.GraphModule
     inputs: dict[str, Any]
@@ -32,6 +35,14 @@ class ModelGraph:
     @property
     def is_quantized(self) -> bool:
         return any(op_key(node.target) in QUANTIZE for node in self.module.graph.nodes)
+
+    def fresh_inputs(self) -> dict[str, Any]:
+        """Copies of the placeholders' values for one run, since graphs write to buffers and inputs.
+
+        A tensor that two placeholders share is copied once.
+        """
+        copies = {id(v): v.clone() for v in self.inputs.values() if isinstance(v, torch.Tensor)}
+        return {name: copies.get(id(v), v) for name, v in self.inputs.items()}
 
 
 def model_graph(

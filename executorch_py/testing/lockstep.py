@@ -12,7 +12,7 @@ that the file has are compared with floats for which nothing was rounded.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -28,7 +28,7 @@ from executorch_py.exir.ir.op_traits import (
     op_key,
 )
 from executorch_py.testing.file_values import FileValue
-from executorch_py.testing.graph_values import arguments_of, last_uses, value_of
+from executorch_py.testing.graph_values import ModelGraph, arguments_of, last_uses, value_of
 from executorch_py.testing.nearest import Distances, Match, Pool
 
 # Operators of exported graphs that only move elements; the operand is the first argument.
@@ -92,8 +92,8 @@ class Walk:
 class Lockstep:
     """A run of a graph with the tensors that a file computed."""
 
-    def __init__(self, module: fx.GraphModule, values: Sequence[FileValue]) -> None:
-        self._module = module
+    def __init__(self, graph: ModelGraph, values: Sequence[FileValue]) -> None:
+        self._module, self._inputs, self._given = graph.module, graph.fresh_inputs(), graph.given
         self._pool = Pool(values)
         self._env: dict[fx.Node, Any] = {}
         # Integers that the file does not have as they are, and moves of them.
@@ -103,18 +103,18 @@ class Lockstep:
         self._loose: dict[fx.Node, tuple[Any, fx.Node]] = {}
         self._walk = Walk()
 
-    def run(self, inputs: Mapping[str, Any], given: set[str]) -> Walk:
-        """Runs the graph on values of its placeholders; `given` names those of the user."""
+    def run(self) -> Walk:
+        """Runs the graph, once."""
         varies: set[fx.Node] = set()
         last = last_uses(self._module.graph)
         for node in self._module.graph.nodes:
             if node.op == "output":
                 break
-            if node.name in given or any(n in varies for n in node.all_input_nodes):
+            if node.name in self._given or any(n in varies for n in node.all_input_nodes):
                 varies.add(node)
             with torch.no_grad():
                 unrounded = self._unrounded(node)  # first, since operators may write to operands
-                self._env[node] = value_of(self._module, node, inputs, self._env)
+                self._env[node] = value_of(self._module, node, self._inputs, self._env)
                 if node in varies and node.op == "call_function":
                     self._compare(node, unrounded)
             for spent in last[node]:

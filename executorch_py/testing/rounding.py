@@ -92,14 +92,14 @@ def rounded(
     eager: Sequence[Any],
 ) -> Rounded:
     """The outputs that a right file with these values may have, and the first difference."""
-    moved = moved_sqnr_db(graph.module, graph.inputs, graph.given)
+    moved = moved_sqnr_db(graph)
     found = FileValues()
     explanation = []
     try:
         found = values()
     except Exception as error:  # of a file that runs, but whose parts cannot be run alone
         explanation = [f"nodes of the file are not compared: {named_error(error)}"]
-    walk = Lockstep(graph.module, found.tensors).run(graph.inputs, graph.given)
+    walk = Lockstep(graph, found.tensors).run()
     first = len(walk.outputs) - len(eager)  # outputs of the graph begin with its state
     outputs = [
         RoundedOutput(_name(node), walk.outputs[at], walk.unrounded[at], _sqnr(a, b), moved[at])
@@ -116,7 +116,7 @@ def as_sensitive(
     graph: ModelGraph, ours: Sequence[Any], eager: Sequence[Any]
 ) -> list[RoundedOutput]:
     """Outputs of a graph of floats, and how far they move when the input is rounded once more."""
-    moved = moved_sqnr_db(graph.module, graph.inputs, graph.given, ONE_ROUNDING)[-len(eager) :]
+    moved = moved_sqnr_db(graph, ONE_ROUNDING)[-len(eager) :]
     return [
         RoundedOutput("", b, None, _sqnr(a, b), db, ONE_ROUNDING)
         for a, b, db in zip(ours, eager, moved, strict=True)

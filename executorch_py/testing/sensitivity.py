@@ -8,14 +8,13 @@ relative 1e-4, less than the rounding of any quantized value. Knows no programs.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import fx
 from torch.utils import _pytree as pytree
 
-from executorch_py.testing.graph_values import last_uses, value_of
+from executorch_py.testing.graph_values import ModelGraph, last_uses, value_of
 
 RELATIVE = 1e-4
 # One rounding of a float32.
@@ -34,35 +33,25 @@ def sqnr_db(result: torch.Tensor, wanted: torch.Tensor) -> float:
     return 10 * math.log10(signal / noise) if signal else -math.inf
 
 
-def moved_sqnr_db(
-    module: fx.GraphModule,
-    inputs: Mapping[str, Any],
-    given: set[str],
-    relative: float = RELATIVE,
-) -> list[float | None]:
+def moved_sqnr_db(graph: ModelGraph, relative: float = RELATIVE) -> list[float | None]:
     """The SQNR of each output after its inputs moved, the lowest of some draws; None of integers.
 
     Embeddings stand for inputs of integers.
     """
-    still = _outputs(module, inputs, given, None, relative)
+    still = _outputs(graph, None, relative)
     lowest: list[float | None] = [None] * len(still)
     for seed in range(_DRAWS):
         generator = torch.Generator().manual_seed(seed)
-        for i, moved in enumerate(_outputs(module, inputs, given, generator, relative)):
+        for i, moved in enumerate(_outputs(graph, generator, relative)):
             if isinstance(moved, torch.Tensor) and moved.is_floating_point():
                 found, before = sqnr_db(moved, still[i]), lowest[i]
                 lowest[i] = found if before is None else min(found, before)
     return lowest
 
 
-def _outputs(
-    module: fx.GraphModule,
-    inputs: Mapping[str, Any],
-    given: set[str],
-    generator: torch.Generator | None,
-    relative: float,
-) -> list[Any]:
+def _outputs(graph: ModelGraph, generator: torch.Generator | None, relative: float) -> list[Any]:
     """The outputs; with a generator, the first floats that depend on given inputs are moved."""
+    module, inputs = graph.module, graph.fresh_inputs()
     env: dict[fx.Node, Any] = {}
     varies: dict[fx.Node, bool] = {}  # and whether it moved
     last = last_uses(module.graph)
@@ -73,7 +62,7 @@ def _outputs(
         with torch.no_grad():
             value = value_of(module, node, inputs, env)
         operands = [n for n in node.all_input_nodes if n in varies]
-        if operands or node.name in given:
+        if operands or node.name in graph.given:
             varies[node] = any(varies[n] for n in operands)
             if generator is not None and not varies[node] and _is_float(value):
                 value = _moved(value, generator, relative)

@@ -357,3 +357,29 @@ def test_an_output_computed_from_quantized_values_follows_from_the_files_integer
     assert program.verify(model(0.51), x).comparisons[0].rule == "rounding"
     with pytest.raises(ParityError, match="16 of 16 elements differ;"):
         program.verify(model(1), x)
+
+
+class Written(nn.Module):
+    """A model of quantized values that writes to a buffer and to its input."""
+
+    def __init__(self, off: float) -> None:
+        super().__init__()
+        self.steps = Steps(off)
+        self.register_buffer("runs", torch.zeros(1))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.runs.add_(1.0)
+        x.mul_(2.0)
+        return torch.exp(self.steps(x + self.runs)[0] / 8)
+
+
+def test_each_run_of_a_verification_has_the_first_values_of_buffers_and_inputs() -> None:
+    x = torch.arange(16) / 4
+    program = lowered_to([], Written(0), x.clone())
+    model, given = Written(0.51), x.clone()
+    (found,) = program.verify(model, given).comparisons
+    assert found.rule == "rounding"
+    assert found.moved_sqnr_db is not None and found.moved_sqnr_db > 40
+    assert torch.equal(given, x) and model.runs == 0
+    with pytest.raises(ParityError, match="16 of 16 elements differ;"):
+        program.verify(Written(1), given)

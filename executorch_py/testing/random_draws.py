@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch.export import ExportedProgram
 from torch.nn.modules.dropout import _DropoutNd
+from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from executorch_py.exir.ir.graph_modules import graph_modules
@@ -64,8 +65,9 @@ def draws_of_model(
     model: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> str:
     """A sentence about the random operators of a model in eager torch; empty if it has none."""
+    copies = pytree.tree_map_only(torch.Tensor, torch.clone, (tuple(args), dict(kwargs)))
     with _Draws() as draws:
-        as_exported(model, args, kwargs)
+        as_exported(model, *copies)  # which may write to its inputs
     if not draws.found:
         return ""
     modules = model.named_modules() if isinstance(model, torch.nn.Module) else ()

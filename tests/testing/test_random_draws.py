@@ -71,3 +71,13 @@ def test_attention_without_dropout_draws_nothing() -> None:
 
     assert draws_of_model(Attention(), (torch.randn(1, 2, 8, 16),), {}) == ""
     assert "multinomial" in draws_of_model(Noisy("multinomial"), (X,), {})
+
+
+def test_the_callers_inputs_are_left_alone() -> None:
+    class Writes(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x.mul_(2.0)
+
+    x = X.clone()
+    assert draws_of_model(Writes(), (x,), {}) == ""
+    assert torch.equal(x, X)

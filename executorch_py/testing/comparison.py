@@ -42,6 +42,7 @@ EXACT = Tolerance(0.0, 0.0)
 # Reasons of the rules for quantized programs.
 REASONS = {
     "rounding": "it follows from the file's own integers, each as near as eager torch's",
+    "lockstep": "it follows from the file's own floats, each as near as eager torch's",
     "sensitivity": "no node is known to be wrong, and eager torch itself is as sensitive",
 }
 # Comparisons that a failure shows.
@@ -60,9 +61,10 @@ class Comparison:
     "tolerance"; "quantization step", if elements beyond the default tolerance may differ by one
     `quantization_step` of the output; "float64", if the distances of the program and of eager
     torch from the model in float64 decide; "rounding", if the output follows from the file's own
-    integers; "sensitivity", if the converted graph itself moves as far when its input moves a
-    little. For the last two, `sqnr_db` is the signal-to-noise ratio against eager torch, and
-    `moved_sqnr_db` that of eager torch against itself after its input moved.
+    integers; "lockstep", if it follows from the file's own floats; "sensitivity", if the converted
+    graph itself moves as far when its input moves a little. For "rounding" and "sensitivity",
+    `sqnr_db` is the signal-to-noise ratio against eager torch, and `moved_sqnr_db` that of eager
+    torch against itself after its input moved.
     """
 
     output: str
@@ -126,12 +128,14 @@ class Comparison:
 class ParityReport:
     """Comparisons of one verification, and the sizes that it left out. str() is a table.
 
-    `explanation` has lines about the nodes of a quantized program, where outputs alone say nothing.
+    `explained` has lines about the nodes of a quantized program at some sizes, where outputs alone
+    say nothing. `cause` is the error for which nodes were not compared, if there was one.
     """
 
     comparisons: list[Comparison] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
-    explanation: list[str] = field(default_factory=list)
+    explained: list[tuple[str, list[str]]] = field(default_factory=list)
+    cause: BaseException | None = None
 
     @property
     def ok(self) -> bool:
@@ -145,13 +149,18 @@ class ParityReport:
         left_out = [f"left out: {x}" for x in self.left_out]
         return "\n".join([*map(str, self.comparisons), *self.explanation, *left_out])
 
-    def explain(self, sizes: str, lines: list[str]) -> None:
-        """Adds lines about the nodes at some sizes, unless they were said of other sizes."""
-        if lines and not self.explanation:
-            self.explanation = [f"{lines[0]} (at {sizes})", *lines[1:]]
+    @property
+    def explanation(self) -> list[str]:
+        """Lines about the nodes, each with the sizes that it is about."""
+        return _lines_of(self.explained)
+
+    def explain(self, sizes: str, lines: list[str], cause: BaseException | None = None) -> None:
+        """Adds lines about the nodes at some sizes."""
+        self.explained.append((sizes, lines))
+        self.cause = self.cause or cause
 
     def failure(self) -> str:
-        """The comparisons that failed, the first of them in full, and the explanation."""
+        """The comparisons that failed, the first in full, and the explanations of their sizes."""
         failed = [c for c in self.comparisons if not c.ok]
         lines = [str(c) for c in failed[:MOST_FAILURES]]
         if failed[MOST_FAILURES:]:
@@ -159,7 +168,21 @@ class ParityReport:
         n_right = len(self.comparisons) - len(failed)
         if n_right:
             lines.append(f"{n_right} other comparisons are ok")
-        return "\n".join([*lines, *self.explanation])
+        sizes = {c.sizes for c in failed}
+        return "\n".join([*lines, *_lines_of([e for e in self.explained if e[0] in sizes])])
+
+
+def _lines_of(explained: list[tuple[str, list[str]]]) -> list[str]:
+    """Explanations, each once, with all sizes in its first line."""
+    sizes: dict[tuple[str, ...], list[str]] = {}
+    for label, lines in explained:
+        if lines and label not in sizes.setdefault(tuple(lines), []):
+            sizes[tuple(lines)].append(label)
+    return [
+        line
+        for (first, *more), labels in sizes.items()
+        for line in (f"{first} (at {', '.join(labels)})", *more)
+    ]
 
 
 def compare_tensors(

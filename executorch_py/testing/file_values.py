@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -33,6 +34,7 @@ from executorch_py.exir.schema import (
     TensorShapeDynamism,
 )
 from executorch_py.exir.serialize import PTEFile, deserialize_pte_binary, serialize_pte_binary
+from executorch_py.testing.reference import NotComparable, named_error
 
 if TYPE_CHECKING:
     from executorch_py.exir.program.executorch import ExecutorchProgramManager
@@ -68,21 +70,74 @@ class FileValues:
         return self.is_exact or self.n_delegates == 1
 
 
-def file_values(program: ExecutorchProgramManager, method: str, flat: Sequence[Any]) -> FileValues:
-    """All tensors that a run with these flat inputs computes."""
-    file = deserialize_pte_binary(program.buffer)
-    plan = next(p for p in file.program.execution_plan if p.name == method)
-    instructions = [i.instr_args for chain in plan.chains for i in chain.instructions]
-    data = [bytes(part) for part in program._tensor_data.values()]
-    found = FileValues()
-    for index, operator, results in program._load(method).trace(list(flat)):
-        call = instructions[index]
-        if isinstance(call, DelegateCall):
-            found.n_delegates += 1
-            _add_delegate_values(found, file, plan, call, results, data)
-        grid = _grid_of(plan, call) if operator.startswith(_QUANTIZE) else None
-        found.tensors += [FileValue(t, grid) for t in _tensors(results)]
-    return found
+class TracedFile:
+    """A method of a program file, whose bytes are read once for all runs."""
+
+    def __init__(self, program: ExecutorchProgramManager, method: str) -> None:
+        self._program, self._method = program, method
+
+    @cached_property
+    def _file(self) -> PTEFile:
+        return deserialize_pte_binary(self._program.buffer)
+
+    @cached_property
+    def _plan(self) -> ExecutionPlan:
+        return next(p for p in self._file.program.execution_plan if p.name == self._method)
+
+    @cached_property
+    def _data(self) -> list[bytes]:
+        return [bytes(part) for part in self._program._tensor_data.values()]
+
+    def values(self, flat: Sequence[Any], with_floats: bool = False) -> FileValues:
+        """All tensors that a run with these flat inputs computes.
+
+        `with_floats`: delegates show floats, too. NotComparable if a delegate does not run alone.
+        """
+        plan = self._plan
+        instructions = [i.instr_args for chain in plan.chains for i in chain.instructions]
+        found = FileValues()
+        for index, operator, results in self._program._load(self._method).trace(list(flat)):
+            call = instructions[index]
+            if isinstance(call, DelegateCall):
+                found.n_delegates += 1
+                self._add_delegate_values(found, call, results, with_floats)
+            grid = _grid_of(plan, call) if operator.startswith(_QUANTIZE) else None
+            found.tensors += [FileValue(t, grid) for t in _tensors(results)]
+        return found
+
+    def _add_delegate_values(
+        self, found: FileValues, call: DelegateCall, results: Sequence[Any], with_floats: bool
+    ) -> None:
+        """Adds intermediate values of a delegate, from a run of it alone with its arguments."""
+        delegate = self._plan.delegates[call.delegate_index]
+        backends = {c.__name__: c for c in BackendDetails.__subclasses__()}
+        if delegate.id not in backends:
+            return
+        payload = self._file.program.backend_delegate_data[delegate.processed.index].data
+        opened = backends[delegate.id].opened(bytes(payload), with_floats)
+        if opened is None or not opened.values:
+            return
+        given = [torch.as_tensor(value) for value in results]
+        again = self._run_alone(call, opened, given[: opened.n_inputs])
+        n_results = len(given) - opened.n_inputs
+        for before, now in zip(given[opened.n_inputs :], again[:n_results], strict=True):
+            if not torch.equal(before.nan_to_num(), now.nan_to_num()):
+                found.is_exact = False
+                found.tensors.append(FileValue(now))
+        for tensor, value in zip(again[n_results:], opened.values, strict=True):
+            found.tensors.append(FileValue(tensor, value.grid))
+
+    def _run_alone(
+        self, call: DelegateCall, opened: OpenedPayload, inputs: Sequence[torch.Tensor]
+    ) -> list[torch.Tensor]:
+        """The results of a delegate with the opened payload."""
+        alone = _delegate_program(self._file, self._plan, call, opened)
+        try:
+            outputs = load_method(alone, self._data, self._plan.name).execute(list(inputs))
+        except Exception as error:  # of a backend that refuses more results
+            backend = self._plan.delegates[call.delegate_index].id
+            raise NotComparable(f"{backend} alone: {named_error(error)}") from error
+        return [torch.as_tensor(value) for value in outputs]
 
 
 def _grid_of(plan: ExecutionPlan, call: Any) -> tuple[float, int] | None:
@@ -99,34 +154,6 @@ def _tensors(results: Sequence[Any]) -> Iterator[torch.Tensor]:
             yield from _tensors(value)
         elif value is not None and hasattr(value, "shape"):
             yield torch.as_tensor(value)
-
-
-def _add_delegate_values(
-    found: FileValues,
-    file: PTEFile,
-    plan: ExecutionPlan,
-    call: DelegateCall,
-    results: Sequence[Any],
-    data: list[bytes],
-) -> None:
-    """Adds intermediate values of a delegate, from a run of it alone with its arguments."""
-    delegate = plan.delegates[call.delegate_index]
-    backend = next((c for c in BackendDetails.__subclasses__() if c.__name__ == delegate.id), None)
-    payload = bytes(file.program.backend_delegate_data[delegate.processed.index].data)
-    opened = None if backend is None else backend.opened(payload)
-    if opened is None or not opened.values:
-        return
-    alone = _delegate_program(file, plan, call, opened)
-    given = [torch.as_tensor(value) for value in results]
-    outputs = load_method(alone, data, plan.name).execute(given[: opened.n_inputs])
-    again = [torch.as_tensor(t) for t in outputs]
-    n_results = len(given) - opened.n_inputs
-    for before, now in zip(given[opened.n_inputs :], again[:n_results], strict=True):
-        if not torch.equal(before.nan_to_num(), now.nan_to_num()):
-            found.is_exact = False
-            found.tensors.append(FileValue(now))
-    for tensor, value in zip(again[n_results:], opened.values, strict=True):
-        found.tensors.append(FileValue(tensor, value.grid))
 
 
 def _delegate_program(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import operator
 import warnings
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,7 @@ from torch.export.graph_signature import InputKind
 
 from executorch_py.exir.ir.graph import deep_copy, lookup_tensor
 from executorch_py.exir.ir.op_traits import QUANTIZE, op_key
-from executorch_py.testing.reference import without_fast_paths
+from executorch_py.testing.reference import NotComparable, named_error, without_fast_paths
 
 
 @dataclass(frozen=True)
@@ -51,12 +51,19 @@ def model_graph(
     kwargs: Mapping[str, Any],
     flat: Sequence[Any],
 ) -> ModelGraph:
-    """The graph of a copy of a model, exported at the sizes of these inputs."""
+    """The graph of a copy of a model, exported at the sizes of these inputs.
+
+    NotComparable if the model has none.
+    """
     if not isinstance(model, torch.nn.Module):
-        raise TypeError(f"expected a torch.nn.Module, got a {type(model).__name__}")
+        raise NotComparable(f"expected a torch.nn.Module, got a {type(model).__name__}")
+    copy = deep_copy(model)
     with torch.no_grad(), without_fast_paths(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        exported = torch.export.export(deep_copy(model), tuple(args), dict(kwargs))
+        try:
+            exported = torch.export.export(copy, tuple(args), dict(kwargs))
+        except Exception as error:  # torch.export has no class of its own for models it refuses
+            raise NotComparable(f"torch.export: {named_error(error)}") from error
     inputs: dict[str, Any] = {}
     user = iter(flat)
     given = set()
@@ -84,7 +91,42 @@ def value_of(
     if node.op == "get_attr":
         return operator.attrgetter(str(node.target))(module)
     args, kwargs = arguments_of(node, env)
-    return node.target(*args, **kwargs)
+    try:
+        return node.target(*args, **kwargs)
+    except Exception as error:  # of an operator that runs in the graph alone
+        raise NotComparable(f"{described(node)}: {named_error(error)}") from error
+
+
+def varying(graph: ModelGraph) -> set[fx.Node]:
+    """The nodes whose values depend on those that the user gives."""
+    found: set[fx.Node] = set()
+    for node in graph.module.graph.nodes:
+        if node.name in graph.given or any(n in found for n in node.all_input_nodes):
+            found.add(node)
+    return found
+
+
+def ancestors(nodes: Iterable[fx.Node]) -> set[fx.Node]:
+    """The nodes from which others are computed."""
+    found: set[fx.Node] = set()
+    stack = list(nodes)
+    while stack:
+        for node in stack.pop().all_input_nodes:
+            if node not in found:
+                found.add(node)
+                stack.append(node)
+    return found
+
+
+def described(node: Any) -> str:
+    """A node with its operator and the module that it belongs to."""
+    if not isinstance(node, fx.Node):
+        return repr(node)
+    stack = list((node.meta.get("nn_module_stack") or {}).values())
+    path = str(stack[-1][0]) if stack else ""
+    facts = [op_key(node.target) if node.op == "call_function" else node.op, path]
+    facts = [part for part in facts if part]
+    return f"'{node.name}'" + (f" ({', '.join(facts)})" if facts else "")
 
 
 def last_uses(graph: fx.Graph) -> dict[fx.Node, list[fx.Node]]:

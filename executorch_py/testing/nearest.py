@@ -10,6 +10,7 @@ import itertools
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -103,6 +104,14 @@ class Pool:
                 best = Match(found, False, _is_same(near, found, unrounded))
         return best
 
+    def nearest(self, wanted: torch.Tensor, limit: torch.Tensor) -> torch.Tensor | None:
+        """A tensor of the same type whose elements differ by no more than these limits."""
+        most = float(limit.max())
+        for found, _ in self._candidates(wanted.dtype, wanted, most, None):
+            if bool(_near(found, wanted, limit).all()):
+                return found
+        return None
+
     def shows(self, rounded: torch.Tensor) -> bool:
         """Whether the file has tensors of the size and type of these integers."""
         return (rounded.dtype, rounded.numel()) in self._values
@@ -125,9 +134,15 @@ class Pool:
         sample = wanted.reshape(-1)[at]
         for value in self._values[dtype, n]:
             for arranged in _arrangements(value.tensor, wanted.shape):
-                near = (arranged.reshape(-1)[at] - sample).abs() <= limit
+                near = _near(arranged.reshape(-1)[at], sample, limit)
                 if 2 * int(near.sum()) >= near.numel() or _same_grid(grid, value.grid):
                     yield arranged, value.grid
+
+
+def _near(found: torch.Tensor, wanted: torch.Tensor, limit: Any) -> torch.Tensor:
+    """Whether each element differs by no more than a limit; equal infinities do not, nor NaNs."""
+    same = (found == wanted) | (found.isnan() & wanted.isnan())
+    return same | ((found - wanted).abs() <= limit)
 
 
 def _same_grid(one: tuple[float, int] | None, other: tuple[float, int] | None) -> bool:

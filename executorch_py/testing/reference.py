@@ -41,6 +41,10 @@ def named_error(error: BaseException) -> str:
     return f"{type(error).__name__}: {first_line(error)}"
 
 
+class NotComparable(Exception):
+    """The nodes of a model or of a file cannot be run one by one; the message gives the reason."""
+
+
 class NoReference(Exception):
     """The model cannot be run in float64; the message gives the reason."""
 
@@ -63,7 +67,10 @@ def without_fast_paths() -> Iterator[None]:
 def as_exported(
     model: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> list[Any]:
-    """The flat outputs of a copy of the model, computed as the exported graph computes them."""
+    """The flat outputs of a copy of the model, computed as the exported graph computes them.
+
+    The model may write to the inputs.
+    """
     with torch.no_grad(), without_fast_paths():
         return list(pytree.tree_leaves(deep_copy(model)(*args, **kwargs)))
 

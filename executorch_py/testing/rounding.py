@@ -18,15 +18,19 @@ from torch import fx
 
 from executorch_py.exir.ir.op_traits import DEQUANTIZE, is_getitem, op_key
 from executorch_py.testing.file_values import FileValues
-from executorch_py.testing.graph_values import ModelGraph
+from executorch_py.testing.graph_values import ModelGraph, ancestors, described
 from executorch_py.testing.lockstep import MOVES, Difference, Lockstep, Walk
 from executorch_py.testing.nearest import FURTHEST, TIE, is_within, limits_of
-from executorch_py.testing.reference import named_error
+from executorch_py.testing.reference import NotComparable
 from executorch_py.testing.sensitivity import ONE_ROUNDING, RELATIVE, moved_sqnr_db, sqnr_db
 
 # Largest deviation of a file that shows no values, in decibels below the sensitivity of the graph:
 # both are samples of the same amplified rounding.
 ALLOWED_BELOW_DB = 6.0
+# Below this ratio, an error of a tenth of the output's power, the sensitivity decides nothing: of a
+# graph that amplifies a rounding to its whole output, outputs without any relation to the inputs
+# would pass. An output of zeros has 0 dB.
+LEAST_DB = 10.0
 
 
 @dataclass(frozen=True)
@@ -52,10 +56,13 @@ class RoundedOutput:
             return text
         if self.moved_sqnr_db == math.inf:
             return f"{text}, whose own result stays when its input moves by {self.relative:.3g}"
-        return (
-            f"{text}, whose own result has {self.moved_sqnr_db:.1f} dB when its input moves by "
+        text += (
+            f", whose own result has {self.moved_sqnr_db:.1f} dB when its input moves by "
             f"{self.relative:.3g}"
         )
+        if self.moved_sqnr_db < LEAST_DB + ALLOWED_BELOW_DB:
+            text += f"; below {LEAST_DB:g} dB the sensitivity decides nothing"
+        return text
 
     def is_rounding(self, ours: torch.Tensor) -> bool:
         """Whether an output behind hidden integers is as near to the unrounded one as eager's."""
@@ -68,7 +75,9 @@ class RoundedOutput:
         """Whether the graph itself moves as far as the program is from it."""
         if self.sqnr_db is None or self.moved_sqnr_db is None:
             return False
-        return self.sqnr_db >= self.moved_sqnr_db - ALLOWED_BELOW_DB
+        if not math.isfinite(self.moved_sqnr_db):
+            return False
+        return self.sqnr_db >= max(self.moved_sqnr_db - ALLOWED_BELOW_DB, LEAST_DB)
 
 
 @dataclass(frozen=True)
@@ -76,13 +85,14 @@ class Rounded:
     """Outputs in lockstep with a file, and the explanation: a sentence a line.
 
     `is_wrong`: a node of the file differs for certain. `is_hidden`: the file does not show all
-    values from which its outputs follow.
+    values from which its outputs follow. `cause` is the error for which it shows none.
     """
 
     outputs: list[RoundedOutput]
     is_wrong: bool
     is_hidden: bool
     explanation: list[str]
+    cause: NotComparable | None = None
 
 
 def rounded(
@@ -94,22 +104,24 @@ def rounded(
     """The outputs that a right file with these values may have, and the first difference."""
     moved = moved_sqnr_db(graph)
     found = FileValues()
-    explanation = []
+    explanation: list[str] = []
+    cause: NotComparable | None = None
     try:
         found = values()
-    except Exception as error:  # of a file that runs, but whose parts cannot be run alone
-        explanation = [f"nodes of the file are not compared: {named_error(error)}"]
+    except NotComparable as error:
+        explanation = [f"nodes of the file are not compared: {error}"]
+        cause = error
     walk = Lockstep(graph, found.tensors).run()
     first = len(walk.outputs) - len(eager)  # outputs of the graph begin with its state
     outputs = [
-        RoundedOutput(_name(node), walk.outputs[at], walk.unrounded[at], _sqnr(a, b), moved[at])
+        RoundedOutput(described(node), walk.outputs[at], walk.unrounded[at], _sqnr(a, b), moved[at])
         for at, (node, a, b) in enumerate(zip(walk.nodes[first:], ours, eager, strict=True), first)
     ]
     difference = _first(walk)
     is_wrong = bool(difference and difference.match and difference.match.is_certain)
     is_wrong &= found.is_one_run
     is_hidden = difference is not None or not walk.agreeing or not found.is_exact
-    return Rounded(outputs, is_wrong, is_hidden, explanation or _explained(walk))
+    return Rounded(outputs, is_wrong, is_hidden, explanation or _explained(walk), cause)
 
 
 def as_sensitive(
@@ -146,13 +158,7 @@ def _explained(walk: Walk) -> list[str]:
 
 def _first(walk: Walk) -> Difference | None:
     """The first difference that is certain, or that no later agreement depends on."""
-    leads: set[fx.Node] = set()
-    stack = list(walk.agreeing)
-    while stack:
-        for node in stack.pop().all_input_nodes:
-            if node not in leads:
-                leads.add(node)
-                stack.append(node)
+    leads = ancestors(walk.agreeing)
     for difference in walk.differing.values():
         match = difference.match
         if (match is not None and match.is_certain) or difference.node not in leads:
@@ -164,11 +170,11 @@ def _described(difference: Difference) -> str:
     node, rounding, match = difference.node, difference.rounding, difference.match
     if difference.is_behind:
         return (
-            f"first difference: {_name(_reader(node))}, which computes from values that "
+            f"first difference: {described(_reader(node))}, which computes from values that "
             f"{node.name} rounds, is further from the result without rounding than eager torch's"
         )
     operand = next(iter(node.all_input_nodes), node)
-    start = f"first difference: {_name(operand)}, whose results {node.name} rounds"
+    start = f"first difference: {described(operand)}, whose results {node.name} rounds"
     if match is None or match.distances is None:
         return f"{start}: the file has no integers near those of eager torch"
     d = match.distances
@@ -190,14 +196,3 @@ def _reader(node: fx.Node) -> fx.Node:
             return user
         node = user
     return node
-
-
-def _name(node: Any) -> str:
-    """A node with its operator and the module that it belongs to."""
-    if not isinstance(node, fx.Node):
-        return repr(node)
-    stack = list((node.meta.get("nn_module_stack") or {}).values())
-    path = str(stack[-1][0]) if stack else ""
-    facts = [op_key(node.target) if node.op == "call_function" else node.op, path]
-    facts = [part for part in facts if part]
-    return f"'{node.name}'" + (f" ({', '.join(facts)})" if facts else "")

@@ -45,7 +45,8 @@ def moved_sqnr_db(graph: ModelGraph, relative: float = RELATIVE) -> list[float |
         for i, moved in enumerate(_outputs(graph, generator, relative)):
             if isinstance(moved, torch.Tensor) and moved.is_floating_point():
                 found, before = sqnr_db(moved, still[i]), lowest[i]
-                lowest[i] = found if before is None else min(found, before)
+                if before is None or not (found >= before or math.isnan(before)):
+                    lowest[i] = found
     return lowest
 
 

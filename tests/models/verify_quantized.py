@@ -21,20 +21,26 @@ from torch import nn
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from executorch_py.backends.xnnpack import XnnpackPartitioner
-from executorch_py.exir import ExecutorchBackendConfig, to_edge_transform_and_lower
+from support.amplifying_networks import (
+    LOWERINGS,
+    NETWORKS,
+    Chaos,
+    Network,
+    Recurrent,
+    Several,
+    attention,
+    lowered,
+    quantized,
+    randn,
+)
+
 from executorch_py.quantizer import (
-    XNNPACKQuantizer,
-    calibrate,
-    convert_pt2e,
     get_groupwise_quantization_config,
     get_symmetric_quantization_config,
-    prepare_pt2e,
+    get_weight_only_quantization_config,
 )
 from executorch_py.testing import ParityError
 from models.vision import build, torchvision_models
-
-Network = tuple[Callable[[], nn.Module], tuple[torch.Tensor, ...]]
 
 TORCHVISION = {
     "mobilenet_v2": 64,
@@ -82,58 +88,15 @@ TIMM = {
 }
 
 
-class Recurrent(nn.Module):
-    def __init__(self, kind: type[nn.Module], layers: int = 1) -> None:
-        super().__init__()
-        self.cells = kind(12, 24, layers, batch_first=True)  # type: ignore[call-arg]
-        self.head = nn.Linear(24, 5)
-
-    def forward(self, x: torch.Tensor) -> Any:
-        y, _ = self.cells(x)
-        return self.head(y[:, -1]), y
-
-
-class Attention(nn.Module):
-    """Attention with a bias for each distance and a hard swish, as in LevIT."""
-
-    def __init__(self, width: int = 32, heads: int = 4, tokens: int = 16) -> None:
-        super().__init__()
-        self.qkv, self.heads = nn.Linear(width, 3 * width), heads
-        self.bias = nn.Parameter(torch.randn(heads, tokens, tokens))
-        self.out = nn.Linear(width, width)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        b, n, c = x.shape
-        q, k, v = self.qkv(x).reshape(b, n, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
-        scores = q @ k.transpose(-1, -2) * (c // self.heads) ** -0.5 + self.bias
-        y = (scores.softmax(-1) @ v).transpose(1, 2).reshape(b, n, c)
-        return x + self.out(nn.functional.hardswish(y))
-
-
-def attention() -> nn.Module:
-    return nn.Sequential(*(Attention() for _ in range(6)))
-
-
-class Several(nn.Module):
-    """Outputs that end in a quantized layer, a float function, a sum of both, and an index."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.a, self.b = nn.Linear(24, 16), nn.Linear(16, 8)
-
-    def forward(self, x: torch.Tensor) -> Any:
-        y = self.a(x).relu()
-        z = self.b(y)
-        return z, z.softmax(-1), torch.exp(z) + y.sum(-1, keepdim=True), z.norm(dim=-1)
-
-
 HAND_WRITTEN: dict[str, Network] = {
-    "gru": (lambda: Recurrent(nn.GRU), (torch.randn(2, 16, 12),)),
-    "gru, 2 layers": (lambda: Recurrent(nn.GRU, 2), (torch.randn(2, 24, 12),)),
-    "lstm": (lambda: Recurrent(nn.LSTM), (torch.randn(2, 16, 12),)),
-    "rnn": (lambda: Recurrent(nn.RNN), (torch.randn(2, 16, 12),)),
-    "attention": (attention, (torch.randn(1, 16, 32),)),
-    "several outputs": (Several, (torch.randn(8, 24),)),
+    "gru": (Recurrent, (randn(2, 16, 12),)),
+    "gru, 2 layers": (lambda: Recurrent(nn.GRU, 2), (randn(2, 24, 12),)),
+    "lstm": (lambda: Recurrent(nn.LSTM), (randn(2, 16, 12),)),
+    "rnn": (lambda: Recurrent(nn.RNN), (randn(2, 16, 12),)),
+    "attention": (lambda: attention(6), (randn(1, 16, 32),)),
+    "several outputs": (Several, (randn(8, 32),)),
+    "deep": NETWORKS["deep"],
+    "chaos": (lambda: Chaos(30), (randn(4, 32),)),
 }
 
 
@@ -203,35 +166,8 @@ SCHEMES: dict[str, Callable[[], Any]] = {
     "int8": lambda: get_symmetric_quantization_config(is_per_channel=True),
     "dynamic": lambda: get_symmetric_quantization_config(is_per_channel=True, is_dynamic=True),
     "4 bits": lambda: get_groupwise_quantization_config(4, 32),
+    "weights": lambda: get_weight_only_quantization_config(8),
 }
-LOWERINGS: dict[str, tuple[list[Any], bool]] = {
-    "portable": ([], False),
-    "integers": ([], True),
-    "xnnpack": ([XnnpackPartitioner()], False),
-}
-
-
-def quantized(network: Network, scheme: str) -> nn.Module:
-    """The converted module of a network that saw three random inputs."""
-    make, inputs = network
-    torch.manual_seed(0)
-    exported = torch.export.export(make().eval(), inputs).module()
-    prepared = prepare_pt2e(exported, XNNPACKQuantizer().set_global(SCHEMES[scheme]()))
-    more = [tuple(another(x) for x in inputs) for _ in range(2)]
-    calibrate(prepared, [inputs, *more], progress=False)
-    return convert_pt2e(prepared)
-
-
-def another(x: torch.Tensor) -> torch.Tensor:
-    return torch.randn_like(x) if x.is_floating_point() else x.flip(-1)
-
-
-def lowered(model: nn.Module, inputs: tuple[torch.Tensor, ...], lowering: str) -> Any:
-    partitioners, own = LOWERINGS[lowering]
-    with torch.no_grad():
-        exported = torch.export.export(model, inputs)
-    edge = to_edge_transform_and_lower(exported, partitioner=partitioners)
-    return edge.to_executorch(ExecutorchBackendConfig(own_operators=own))
 
 
 def verdict(program: Any, model: nn.Module, inputs: tuple[torch.Tensor, ...]) -> str:
@@ -253,7 +189,7 @@ def main() -> None:
             continue
         for scheme in given.scheme or SCHEMES:
             try:
-                model = quantized(network, scheme)
+                model = quantized(network, SCHEMES[scheme]())
             except Exception as error:
                 print(f"{name}, {scheme}: not made: {str(error).splitlines()[0][:200]}", flush=True)
                 continue

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import torch
+from torch import nn
 
 from executorch_py.backends.xnnpack.payload.payload_flatbuffer import (
     Datatype,
@@ -24,6 +25,14 @@ from executorch_py.exir.schema import (
     KernelCall,
 )
 from executorch_py.exir.serialize import deserialize_pte_binary, serialize_pte_binary
+
+
+def int8_weights(model: nn.Module) -> list[torch.Tensor]:
+    """The quantized weights of a converted model, in the order of its layers; no zero points."""
+    tensors = [*model.parameters(), *model.buffers()]
+    return [
+        t.detach() for t in tensors if t.dtype == torch.int8 and t.dim() > 1 and t.numel() > len(t)
+    ]
 
 
 def change_weight(

@@ -21,6 +21,7 @@ from executorch_py.exir.program.executorch import ExecutorchProgramManager
 from executorch_py.testing import (
     Comparison,
     ParityError,
+    ParityReport,
     assert_parity,
     quantization_step,
     verify_program,
@@ -333,7 +334,7 @@ def test_outputs_of_models_without_a_graph_may_differ_by_one_quantization_step()
     assert [c.rule for c in report.comparisons] == ["quantization step"] * 3 + ["tolerance"]
     assert [c.quantization_step for c in report.comparisons] == [0.25, 0.25, 1.0, None]
     assert "ok by one quantization step of the output, 0.25" in str(report)
-    assert "nodes are not compared: TypeError: expected a torch.nn.Module" in str(report)
+    assert "nodes are not compared: expected a torch.nn.Module" in str(report)
     with pytest.raises(ParityError) as caught:
         program.verify(lambda x: Steps(2)(x), x)
     differ = "elements differ by more than one quantization step of the output"
@@ -383,3 +384,22 @@ def test_each_run_of_a_verification_has_the_first_values_of_buffers_and_inputs()
     assert torch.equal(given, x) and model.runs == 0
     with pytest.raises(ParityError, match="16 of 16 elements differ;"):
         program.verify(Written(1), given)
+
+
+def test_a_failure_explains_the_nodes_at_every_size_that_failed() -> None:
+    report = ParityReport()
+    for sizes, differing in (("size 1", 1), ("size 2", 0), ("size 3", 1), ("size 4", 1)):
+        report.comparisons.append(Comparison("output 0", sizes, 0.0, 0.0, differing, 1, ""))
+    report.explain("size 1", ["first difference: a", "3 of 4 agree"])
+    report.explain("size 2", ["4 of 4 agree"])
+    report.explain("size 3", ["first difference: b", "2 of 4 agree"])
+    report.explain("size 4", ["first difference: a", "3 of 4 agree"])
+    of_failures = [
+        "first difference: a (at size 1, size 4)",
+        "3 of 4 agree",
+        "first difference: b (at size 3)",
+        "2 of 4 agree",
+    ]
+    assert report.failure().splitlines()[-4:] == of_failures
+    assert "4 of 4 agree" not in report.failure()
+    assert "4 of 4 agree (at size 2)" in str(report)

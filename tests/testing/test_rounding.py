@@ -9,125 +9,43 @@ from __future__ import annotations
 
 import copy
 import functools
-from collections.abc import Callable
+import re
 from typing import Any
 
 import pytest
 import torch
-from support.damaged_files import change_weight, shift_output, shift_zero_points
-from support.quantized_models import SmallNet
+from support import amplifying_networks
+from support.amplifying_networks import LOWERINGS, NETWORKS
+from support.damaged_files import change_weight, int8_weights, shift_output, shift_zero_points
 from torch import nn
+from torch.utils import _pytree as pytree
 
-from executorch_py.backends.xnnpack import XnnpackPartitioner
-from executorch_py.exir import ExecutorchBackendConfig, to_edge_transform_and_lower
 from executorch_py.exir.program.executorch import ExecutorchProgramManager
 from executorch_py.quantizer import (
-    XNNPACKQuantizer,
-    calibrate,
-    convert_pt2e,
     get_groupwise_quantization_config,
     get_symmetric_quantization_config,
-    get_weight_only_quantization_config,
-    prepare_pt2e,
 )
-from executorch_py.testing import ParityError
+from executorch_py.testing import ParityError, file_values
+from executorch_py.testing.comparison import compare_tensors
+from executorch_py.testing.file_values import TracedFile
+from executorch_py.testing.graph_values import model_graph
+from executorch_py.testing.nearest import TIE
+from executorch_py.testing.reference import NotComparable
+from executorch_py.testing.rounding import Rounded, rounded
 from executorch_py.testing.sensitivity import sqnr_db
 
-LOWERINGS = ("xnnpack", "portable", "integers")
-IMAGE = torch.randn(1, 3, 16, 16, generator=torch.Generator().manual_seed(1))
 # The deep network moves this far, in decibels of its output, when its input moves by 1e-4.
 CHAOTIC_DB = 25.0
-
-
-class Block(nn.Module):
-    """A convolution whose result is brought back to the size of its input."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.conv = nn.Conv2d(8, 8, 3, padding=1)
-        self.norm = nn.InstanceNorm2d(8, affine=True)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return torch.relu(self.norm(self.conv(x))) - 0.5 * x
-
-
-class Deep(nn.Module):
-    """Untrained and deep: one rounding at the start becomes a tenth of the result."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.first = nn.Conv2d(3, 8, 3, padding=1)
-        self.blocks = nn.Sequential(*(Block() for _ in range(16)))
-        self.last = nn.Linear(128, 10)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        y = nn.functional.adaptive_avg_pool2d(self.blocks(self.first(x)), 4)
-        return self.last(y.flatten(1))
-
-
-class Recurrent(nn.Module):
-    """A GRU, whose cells round the same state again and again; both results are given."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.cells = nn.GRU(12, 24, batch_first=True)
-        self.head = nn.Linear(24, 5)
-
-    def forward(self, x: torch.Tensor) -> Any:
-        y, _ = self.cells(x)
-        return self.head(y[:, -1]), y
-
-
-class Attention(nn.Module):
-    """Attention with a bias for each pair of tokens and a hard swish, as in LevIT."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.qkv, self.out = nn.Linear(32, 96), nn.Linear(32, 32)
-        self.bias = nn.Parameter(torch.randn(4, 16, 16))
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        q, k, v = self.qkv(x).reshape(1, 16, 3, 4, 8).permute(2, 0, 3, 1, 4)
-        scores = (q @ k.transpose(-1, -2) * 8**-0.5 + self.bias).softmax(-1)
-        return x + self.out(
-            nn.functional.hardswish((scores @ v).transpose(1, 2).reshape(1, 16, 32))
-        )
-
-
-class Several(nn.Module):
-    """Outputs that end in a quantized layer, in float operators, and in sums of both."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.a, self.b = nn.Linear(32, 32), nn.Linear(32, 8)
-
-    def forward(self, x: torch.Tensor) -> Any:
-        y = self.a(x).relu()
-        z = self.b(y)
-        return z, z.softmax(-1), torch.exp(z) + y.sum(-1, keepdim=True), z.norm(dim=-1)
-
 
 STATIC = get_symmetric_quantization_config(is_per_channel=True)
 DYNAMIC = get_symmetric_quantization_config(is_per_channel=True, is_dynamic=True)
 GROUPS = get_groupwise_quantization_config(4, 32)
-SEQUENCE, TOKENS = torch.randn(2, 9, 12), torch.randn(1, 16, 32)
-NETWORKS: dict[str, tuple[Callable[[], nn.Module], torch.Tensor]] = {
-    "small": (SmallNet, IMAGE),
-    "deep": (Deep, IMAGE),
-    "gru": (Recurrent, SEQUENCE),
-    "attention": (lambda: nn.Sequential(*(Attention() for _ in range(4))), TOKENS),
-    "several": (Several, TOKENS),
-}
 
 
 @functools.cache
 def quantized(name: str, config: Any = STATIC) -> tuple[nn.Module, torch.Tensor]:
-    make, x = NETWORKS[name]
-    torch.manual_seed(0)
-    exported = torch.export.export(make().eval(), (x,)).module()
-    prepared = prepare_pt2e(exported, XNNPACKQuantizer().set_global(config))
-    calibrate(prepared, [x, torch.randn_like(x), torch.randn_like(x)], progress=False)
-    return convert_pt2e(prepared), x
+    _, (x,) = NETWORKS[name]
+    return amplifying_networks.quantized(NETWORKS[name], config), x
 
 
 def lowered(model: nn.Module, x: torch.Tensor, lowering: str) -> ExecutorchProgramManager:
@@ -137,12 +55,20 @@ def lowered(model: nn.Module, x: torch.Tensor, lowering: str) -> ExecutorchProgr
 
 @functools.cache
 def _lowered(model: nn.Module, x: torch.Tensor, lowering: str) -> ExecutorchProgramManager:
+    return amplifying_networks.lowered(model, [x], lowering)
+
+
+def in_lockstep(program: ExecutorchProgramManager, model: nn.Module, x: torch.Tensor) -> Rounded:
+    """The graph in lockstep with the file, also where the outputs are within the tolerances."""
+    ours = pytree.tree_leaves(program.run(x))
     with torch.no_grad():
-        exported = torch.export.export(model, (x,))
-    partitioner = [XnnpackPartitioner()] if lowering == "xnnpack" else []
-    edge = to_edge_transform_and_lower(exported, partitioner=partitioner)
-    own = ExecutorchBackendConfig(own_operators=lowering == "integers")
-    return edge.to_executorch(own)
+        eager = pytree.tree_leaves(model(x))
+    values = TracedFile(program, "forward").values([x])
+    found = rounded(model_graph(model, [x], {}, [x]), lambda: values, ours, eager)
+    for result, output in zip(ours, found.outputs, strict=True):
+        exact = compare_tensors("", "", result, output.expected, None, None)
+        assert exact.ok or output.is_rounding(result)
+    return found
 
 
 def failure(program: ExecutorchProgramManager, model: nn.Module, x: torch.Tensor) -> str:
@@ -166,7 +92,15 @@ def named(text: str) -> str:
 @pytest.mark.parametrize("name", NETWORKS)
 def test_a_right_file_verifies(name: str, lowering: str) -> None:
     model, x = quantized(name)
-    assert lowered(model, x, lowering).verify(model, x).ok
+    program = lowered(model, x, lowering)
+    assert program.verify(model, x).ok
+    found = in_lockstep(program, model, x)
+    assert not found.is_wrong and not found.is_hidden
+    (line,) = found.explanation
+    words = r"results agree: (\d+) of (\d+); each integer of the file there is within (\S+) steps"
+    agree = re.search(words, line)
+    assert agree and agree[1] == agree[2] and int(agree[1]) > 5
+    assert float(agree[3]) < TIE
 
 
 @pytest.mark.parametrize("config", [DYNAMIC, GROUPS], ids=["dynamic", "groups"])
@@ -174,7 +108,11 @@ def test_a_right_file_verifies(name: str, lowering: str) -> None:
 def test_a_right_file_with_scales_found_at_run_time_verifies(name: str, config: Any) -> None:
     model, x = quantized(name, config)
     for lowering in LOWERINGS:
-        assert lowered(model, x, lowering).verify(model, x).ok
+        program = lowered(model, x, lowering)
+        assert program.verify(model, x).ok
+        found = in_lockstep(program, model, x)
+        assert not found.is_wrong and not found.is_hidden
+        assert not any("first difference" in line for line in found.explanation)
 
 
 def test_a_deep_networks_deviation_and_its_own_sensitivity_are_both_said() -> None:
@@ -193,43 +131,7 @@ def test_a_deep_networks_deviation_and_its_own_sensitivity_are_both_said() -> No
     assert "it follows from the file's own integers" in text
 
 
-class Chaos(nn.Module):
-    """Sines of sines, which turn the rounding of one float into the whole result."""
-
-    def __init__(self, n_layers: int) -> None:
-        super().__init__()
-        self.layers = nn.Sequential(*(nn.Linear(32, 32) for _ in range(n_layers)))
-        for layer in self.layers:
-            nn.init.normal_(layer.weight, std=0.6)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        for layer in self.layers:
-            x = torch.sin(layer(x) * 2)
-        return x
-
-
-def test_quantized_weights_in_a_chaotic_network_of_floats_are_judged_by_its_sensitivity() -> None:
-    torch.manual_seed(0)
-    x = torch.randn(4, 32)
-    for n_layers, rule in ((30, "sensitivity"), (1, "tolerance")):
-        exported = torch.export.export(Chaos(n_layers).eval(), (x,)).module()
-        config = get_weight_only_quantization_config(8)
-        model = convert_pt2e(prepare_pt2e(exported, XNNPACKQuantizer().set_global(config)))
-        program = lowered(model, x, "portable")
-        (found,) = program.verify(model, x).comparisons
-        assert found.rule == rule
-        if rule == "sensitivity":
-            assert "dB when its input moves by 1.19e-07" in str(found)
-    change_weight(program, int8_weights(model)[0], row=1, change=8)
-    assert "elements differ" in failure(program, model, x)
-
-
 # ---- wrong files
-
-
-def int8_weights(model: nn.Module) -> list[torch.Tensor]:
-    tensors = [*model.parameters(), *model.buffers()]
-    return [t.detach() for t in tensors if t.dtype == torch.int8 and t.dim() > 1]
 
 
 @pytest.mark.parametrize("lowering", ["xnnpack", "portable"])
@@ -301,7 +203,7 @@ def test_a_permuted_output_is_found_behind_the_last_integers(name: str, lowering
 def test_a_wrong_weight_of_a_dynamic_layer_is_found_and_its_node_named(lowering: str) -> None:
     model, x = quantized("several", DYNAMIC)
     program = lowered(model, x, lowering)
-    change_weight(program, int8_weights(model)[0], row=3, change=40)
+    change_weight(program, int8_weights(model)[0], row=3, change=8)
     line = named(failure(program, model, x))
     assert "'linear' (aten::linear, a)" in line or "'relu' (aten::relu)" in line
 
@@ -309,18 +211,20 @@ def test_a_wrong_weight_of_a_dynamic_layer_is_found_and_its_node_named(lowering:
 def test_a_file_whose_delegate_cannot_run_alone_is_judged_by_the_sensitivity(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from executorch_py.testing import parity
-
     def fails(*_: Any) -> Any:
         raise RuntimeError("closed\nTraceback (most recent call last)")
 
-    monkeypatch.setattr(parity, "file_values", fails)
+    monkeypatch.setattr(file_values, "load_method", fails)
     model, x = quantized("deep")
     program = lowered(model, x, "xnnpack")
     report = program.verify(model, x)
     assert report.comparisons[0].rule == "sensitivity"
     assert report.explanation == [
-        "nodes of the file are not compared: RuntimeError: closed (at the given sizes)"
+        "nodes of the file are not compared: XnnpackBackend alone: RuntimeError: closed "
+        "(at the given sizes)"
     ]
-    change_weight(program, int8_weights(model)[0], row=1, change=100)
-    assert "SQNR" in failure(program, model, x)
+    change_weight(program, int8_weights(model)[0], row=1, change=12)
+    with pytest.raises(ParityError, match="SQNR") as caught:
+        program.verify(model, x)
+    cause = caught.value.__cause__
+    assert isinstance(cause, NotComparable) and isinstance(cause.__cause__, RuntimeError)

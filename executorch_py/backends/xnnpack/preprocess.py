@@ -45,6 +45,6 @@ class XnnpackBackend(BackendDetails):
         return PreprocessResult(payload, debug_handle_map={}, data_store_output=named)
 
     @classmethod
-    def opened(cls, payload: bytes) -> OpenedPayload | None:
+    def opened(cls, payload: bytes, with_floats: bool = False) -> OpenedPayload | None:
         """The payload with its intermediate values as results."""
-        return opened(payload)
+        return opened(payload, with_floats)

@@ -72,10 +72,12 @@ class BackendDetails(ABC):
         """
 
     @classmethod
-    def opened(cls, payload: bytes) -> OpenedPayload | None:
+    def opened(cls, payload: bytes, with_floats: bool = False) -> OpenedPayload | None:
         """The payload with its intermediate values as results, for verifiers that compare nodes.
 
-        None for backends whose values stay inside.
+        Floats that were computed from floats are among them if `with_floats`; they are shown even
+        if nodes are fused otherwise, which rounds in other places. None for backends whose values
+        stay inside.
         """
         return None
 

@@ -1,8 +1,8 @@
 """Payloads whose intermediate values are results, for verifiers that look for the first wrong node.
 
 A node whose value is a result is not fused with its readers, which changes the rounding of floats.
-So floats are results only behind dynamic quantization, whose integers XNNPACK keeps inside. Relies
-on the format's tables only.
+So floats are results only behind dynamic quantization, whose integers XNNPACK keeps inside, unless
+the verifier asks for all floats. Relies on the format's tables only.
 """
 
 from __future__ import annotations
@@ -37,12 +37,15 @@ _SCALAR_TYPES = {
 _MOST_ARGUMENTS = 4096
 
 
-def opened(payload: bytes) -> OpenedPayload:
-    """The payload with results for quantized intermediate values, in the order of the nodes."""
+def opened(payload: bytes, with_floats: bool = False) -> OpenedPayload:
+    """The payload with results for quantized intermediate values, in the order of the nodes.
+
+    With results for all floats as well if `with_floats`.
+    """
     graph = read_payload(payload)
     n_inputs = sum(bool(v.tensor.flags & EXTERNAL_INPUT) for v in graph.xvalues)
     by_id = {value.tensor.id_out: value for value in graph.xvalues}
-    inner = [by_id[i] for i in _results(graph, by_id) if by_id[i].tensor.flags == 0]
+    inner = [by_id[i] for i in _results(graph, by_id, with_floats) if by_id[i].tensor.flags == 0]
     inner = inner[: _MOST_ARGUMENTS - graph.num_externs]
     places = {v.tensor.id_out: graph.num_externs + k for k, v in enumerate(inner)}
     wider = replace(
@@ -54,12 +57,12 @@ def opened(payload: bytes) -> OpenedPayload:
     return OpenedPayload(payload_bytes(wider), n_inputs, [_described(v) for v in inner])
 
 
-def _results(graph: XNNGraph, by_id: dict[int, XValue]) -> Iterator[int]:
+def _results(graph: XNNGraph, by_id: dict[int, XValue], with_floats: bool) -> Iterator[int]:
     """Values that are computed as integers, or from integers with scales found at run time."""
     for node in graph.xnodes:
         read = by_id.get(getattr(node.xnode_union, "input1_id", NO_ID))
         is_dynamic = read is not None and read.tensor.datatype == Datatype.QDINT8
-        shown = _SCALAR_TYPES if is_dynamic else _INTEGERS
+        shown = _SCALAR_TYPES if is_dynamic or with_floats else _INTEGERS
         result = by_id.get(getattr(node.xnode_union, "output_id", NO_ID))
         if result is not None and result.tensor.datatype in shown:
             yield result.tensor.id_out

@@ -17,7 +17,7 @@ from executorch_py.exir import to_edge_transform_and_lower
 from executorch_py.exir.program.executorch import ExecutorchProgramManager
 from executorch_py.exir.schema import ScalarType
 from executorch_py.exir.serialize import deserialize_pte_binary
-from executorch_py.testing.file_values import file_values
+from executorch_py.testing.file_values import TracedFile
 
 
 def lowered(model: nn.Module, x: torch.Tensor) -> ExecutorchProgramManager:
@@ -58,7 +58,7 @@ def test_a_file_shows_its_quantized_values() -> None:
     torch.manual_seed(0)
     x = torch.randn(2, 3, 16, 16)
     program = lowered(quantized(SmallNet(), (x,)), x)
-    values = file_values(program, "forward", [x])
+    values = TracedFile(program, "forward").values([x])
     assert values.is_exact
     quantized_input = next(v for v in values.tensors if v.tensor.dtype == torch.int8)
     assert quantized_input.grid is not None

@@ -47,6 +47,9 @@ SUITES: dict[str, tuple[str, ...]] = {
     "llm_ops": ("extension/llm/custom_ops",),
     "transforms": ("backends/transforms/test",),
     "xnnpack": (
+        "backends/xnnpack/test/test_xnnpack_partitioner.py",
+        "backends/xnnpack/test/test_xnnpack_utils.py",
+        "backends/xnnpack/test/fragments",
         "backends/xnnpack/test/passes",
         "backends/xnnpack/test/quantizer",
         "backends/xnnpack/test/recipes",
@@ -54,6 +57,14 @@ SUITES: dict[str, tuple[str, ...]] = {
     ),
     "xnnpack_ops": ("backends/xnnpack/test/ops",),
     "operators": ("backends/test/suite/operators",),
+    "harness": ("backends/test/harness/tests", "backends/test/suite/tests"),
+    "portable": (
+        "kernels/portable/test/op_upsample_bilinear2d_test.py",
+        "kernels/portable/test/op_upsample_bilinear2d_aa_test.py",
+        "kernels/portable/test/op_upsample_nearest2d_test.py",
+        "kernels/portable/test/op_grid_sampler_2d_test.py",
+        "kernels/portable/test/test_grid_sampler_2d_executorch.py",
+    ),
 }
 
 

@@ -1,16 +1,19 @@
 """Times of two checkouts, measured by turns: import, load, run, call, lowering.
 
     python checkout_times.py OLD_CHECKOUT NEW_CHECKOUT [--rounds N] [--python P] [--only SUBJECT]
+                             [--no-collector]
 
 The model is a MobileNetV2 of full size, delegated to XNNPACK, with own operators and for any
 runtime, on one thread. Each round measures both sides, every second round in reverse order, so that
 a slower machine affects both. The output has medians, their ratio new/old, and the quartiles of the
-rounds' ratios.
+rounds' ratios. With --no-collector, Python's garbage collector runs between the actions only: some
+checkouts stop it while they lower a program, others leave it alone.
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import os
 import statistics
@@ -141,26 +144,35 @@ class Side:
         do(way)
         return time.perf_counter() - start
 
+    def seconds_without_collector(self, what: str, way: str) -> float:
+        gc.disable()
+        try:
+            return self.seconds(what, way)
+        finally:
+            gc.enable()
+            gc.collect()
 
-def serve() -> None:
+
+def serve(is_collecting: bool) -> None:
     channel = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # libraries print to the standard output, too
     side = Side()
+    seconds = side.seconds if is_collecting else side.seconds_without_collector
     channel.write("ready\n")
     for line in sys.stdin:
-        channel.write(f"{side.seconds(*json.loads(line))}\n")
+        channel.write(f"{seconds(*json.loads(line))}\n")
 
 
 # ---- both sides by turns
 
 
 class Worker:
-    def __init__(self, checkout: Path, python: str) -> None:
+    def __init__(self, checkout: Path, python: str, options: list[str]) -> None:
         self.python = python
         self.environment = dict(os.environ, PYTHONPATH=str(checkout), OMP_NUM_THREADS="1")
         self.environment.pop("PYTHONDONTWRITEBYTECODE", None)  # else imports compile each time
         self.process = subprocess.Popen(
-            [python, "-W", "ignore", __file__, "--serve"],
+            [python, "-W", "ignore", __file__, "--serve", *options],
             env=self.environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -233,11 +245,13 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5, help="of lowering; the rest has more")
     parser.add_argument("--python", default=sys.executable)
     parser.add_argument("--only", action="append", help="subjects that begin with this")
+    parser.add_argument("--no-collector", action="store_true", help="on both sides")
     parser.add_argument("--out", type=Path, help="a JSON file of the figures")
     options = parser.parse_args()
     if options.rounds < 2:
         parser.error(f"expected at least 2 rounds, got {options.rounds}")
-    sides = [Worker(path.resolve(), options.python) for path in (options.old, options.new)]
+    rest = ["--no-collector"] if options.no_collector else []
+    sides = [Worker(path.resolve(), options.python, rest) for path in (options.old, options.new)]
     for side in sides:
         side.ready()
     print(f"{'':28} {'old ms':>10} {'new ms':>10} {'new/old':>8}  quartiles of {'rounds':>8}")
@@ -259,6 +273,6 @@ def main() -> None:
 
 if __name__ == "__main__":
     if "--serve" in sys.argv:
-        serve()
+        serve(is_collecting="--no-collector" not in sys.argv)
     else:
         main()

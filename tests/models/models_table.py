@@ -12,22 +12,43 @@ from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import os
 import resource
 import signal
-import subprocess
 import sys
+import time
 import warnings
+from importlib.util import find_spec
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+import torch
+
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from models import table_torch, table_transformers, table_vision
+from models import (
+    table_detectors,
+    table_torch,
+    table_transformers,
+    table_transformers_media,
+    table_transformers_vision,
+    table_vision,
+)
 from models.table_entry import Architecture
 from models.table_text import COLUMNS, markdown, summary
 
-LIBRARIES = (table_torch, table_vision, table_transformers)
+LIBRARIES = (
+    table_torch,
+    table_vision,
+    table_detectors,
+    table_transformers,
+    table_transformers_vision,
+    table_transformers_media,
+)
+# The parent imports the package once; it computes nothing, so that forking it is safe.
+FORK = multiprocessing.get_context("fork")
 MEMORY = 10 << 30
 SECONDS = 300
 
@@ -64,30 +85,31 @@ def measure(name: str, columns: list[str]) -> list[dict[str, Any]]:
 
 def run_child(name: str, columns: list[str]) -> tuple[list[dict[str, Any]], str]:
     """The cells that a child process finished, and how it ended."""
-    command = [sys.executable, __file__, "--child", name, *(f"--column={c}" for c in columns)]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
-    end = ""
-    try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, env=environment, timeout=SECONDS
-        )
-        printed = done.stdout
-        if done.returncode < 0:
-            end = f"ended by {signal.Signals(-done.returncode).name}"
-        elif done.returncode:
-            end = f"ended with {done.returncode}: {done.stderr[-2000:]}"
-    except subprocess.TimeoutExpired as late:
-        printed = late.stdout.decode() if isinstance(late.stdout, bytes) else late.stdout or ""
-        end = f"expected to end within {SECONDS} seconds"
-    return [json.loads(line) for line in printed.splitlines() if line.startswith('{"name"')], end
+    receiver, sender = FORK.Pipe(duplex=False)
+    process = FORK.Process(target=child, args=(name, columns, sender))
+    process.start()
+    sender.close()
+    found: list[dict[str, Any]] = []
+    deadline = time.monotonic() + SECONDS
+    while receiver.poll(max(0.0, deadline - time.monotonic())):
+        try:
+            found.append(receiver.recv())
+        except EOFError:
+            process.join()
+            code = process.exitcode or 0
+            return found, f"ended by {signal.Signals(-code).name}" if code < 0 else f"exit {code}"
+    process.kill()
+    process.join()
+    return found, f"expected to end within {SECONDS} seconds"
 
 
-def child(name: str, columns: list[str]) -> None:
+def child(name: str, columns: list[str], sender: Connection) -> None:
     from models.table_columns import cells
 
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     warnings.simplefilter("ignore")
-    cells(architectures()[name], columns, lambda cell: print(json.dumps(cell), flush=True))
+    torch.set_num_threads(1)
+    cells(architectures()[name], columns, sender.send)
 
 
 def main() -> None:
@@ -98,12 +120,9 @@ def main() -> None:
     parser.add_argument("--again", action="store_true", help="measure the cells that are there")
     parser.add_argument("--markdown", action="store_true")
     parser.add_argument("--summary", action="store_true")
-    parser.add_argument("--child", help=argparse.SUPPRESS)
     given = parser.parse_args()
     columns = given.column or list(COLUMNS)
-    if given.child:
-        child(given.child, columns)
-    elif given.markdown:
+    if given.markdown:
         print(markdown(architectures(), read(given.record)), end="")
     elif given.summary:
         print(summary(read(given.record)), end="")
@@ -113,6 +132,11 @@ def main() -> None:
 
 def fill(path: Path, names: list[str], columns: list[str], again: bool) -> None:
     """Measures the cells that the record lacks."""
+    import models.table_columns  # noqa: F401  # once, for all children
+
+    os.environ["HF_HUB_OFFLINE"] = "1"
+    if find_spec("transformers") is not None:
+        import transformers.modeling_utils  # noqa: F401
     record = {} if again else read(path)
     for name in names:
         missing = [column for column in columns if (name, column) not in record]

@@ -12,7 +12,10 @@ from typing import Any
 from models.table_entry import Architecture
 from models.table_reasons import reason_of
 
-COLUMNS = ("portable", "xnnpack", "int8")
+TITLES = {"portable": "portable", "xnnpack": "XNNPACK", "int8": "int8"}
+COLUMNS = tuple(TITLES)
+# Nodes of a graph whose time for each node is compared with others.
+ENOUGH = 50
 Record = Mapping[tuple[str, str], dict[str, Any]]
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "models.md"
@@ -42,7 +45,7 @@ def head(rows: list[Architecture], record: Record) -> str:
     date = max(record[row.name, c].get("date", "") for row in rows for c in COLUMNS)
     counts = ", ".join(
         f"{sum(record[row.name, c]['status'] == 'ok' for row in rows)} {title}"
-        for c, title in zip(COLUMNS, ("portable", "XNNPACK", "int8"), strict=True)
+        for c, title in TITLES.items()
     )
     return (
         f"\n{machine()}, {date}, `python tests/models/models_table.py --record FILE`, with timm,\n"
@@ -82,16 +85,23 @@ def rows_of(page: str) -> Iterator[list[str]]:
 
 
 def summary(record: Record) -> str:
-    """The median and the greatest milliseconds for each node, by column, and the states."""
+    """Rows for docs/benchmarks.md: milliseconds for each node, of graphs with enough nodes.
+
+    torch's run_decompositions takes a time that small graphs have too few nodes to share.
+    """
     lines = []
     for column in COLUMNS:
         cells = [c for c in record.values() if c["column"] == column]
-        timed = [c for c in cells if "ms_per_node" in c]
+        timed = [c for c in cells if c.get("nodes", 0) >= ENOUGH]
         worst = max(timed, key=lambda c: c["ms_per_node"])
         half = median(c["ms_per_node"] for c in timed)
-        states = dict(Counter(c["status"] for c in cells))
         lines.append(
-            f"| {column} | {len(timed)} | {half:.1f} ms | {worst['ms_per_node']:.1f} ms, "
-            f"{worst['name']} | {states}\n"
+            f"| {TITLES[column]} | {len(timed)} | {half:.1f} ms | {worst['ms_per_node']:.1f} ms | "
+            f"{worst['name']}, {worst['nodes']} nodes |\n"
         )
+        states = ", ".join(f"{n} {s}" for s, n in Counter(c["status"] for c in cells).items())
+        above = ", ".join(
+            f"{c['name']} ({c['nodes']})" for c in cells if c.get("ms_per_node", 0) > 20
+        )
+        lines.append(f"  {states}; above 20 ms, with nodes: {above or 'none'}\n")
     return "".join(lines)

@@ -1,7 +1,7 @@
 """Architectures of the transformers library, with configurations of two or so narrow layers.
 
-Text: encoders, decoders, encoder-decoders and state-space models. `table_transformers_media.py` has
-pictures, sound and several media at once.
+Text: encoders, decoders, encoder-decoders and state-space models. `table_transformers_vision.py`
+has pictures and videos, `table_transformers_media.py` sound and several media at once.
 """
 
 from __future__ import annotations

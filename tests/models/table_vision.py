@@ -1,7 +1,6 @@
 """Architectures of torchvision and torchaudio, and those of timm.
 
-Images are as small as the architecture allows. torchvision's detectors appear whole, and as the
-part that a device runs before boxes are selected.
+Images are as small as the architecture allows. Detectors are in `table_detectors.py`.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from models.table_entry import Architecture, Inputs, Outputs, every, floats, image, several
+from models.table_entry import Architecture, Inputs, Outputs, floats, image, several
 from models.vision import torchvision_models
 
 CLASSIFIERS = {
@@ -51,7 +50,6 @@ TIMM: dict[str, tuple[int, dict[str, Any]]] = {
     "coat_lite_tiny": (64, {"img_size": 64}),
     "coatnet_nano_rw_224": (64, {"img_size": 64}),
     "convit_tiny": (32, {"img_size": 32, "depth": 4, "local_up_to_layer": 2}),
-    "convmixer_768_32": (56, {"depth": 3, "dim": 64}),
     "crossvit_tiny_240": (240, {"depth": ((1, 1, 0), (1, 1, 0), (1, 1, 0))}),
     "cspdarknet53": (64, {}),
     "davit_tiny": (64, {"depths": (1, 1, 1, 1)}),
@@ -65,8 +63,7 @@ TIMM: dict[str, tuple[int, dict[str, Any]]] = {
     "eva02_tiny_patch14_224": (56, {"img_size": 56, "depth": 2}),
     "fastvit_t8": (64, {}),
     "fbnetc_100": (64, {}),
-    "focalnet_tiny_srf": (64, {"depths": (1, 1, 1, 1)}),
-    "gcvit_xxtiny": (224, {"depths": (1, 1, 1, 1)}),
+    "focalnet_tiny_srf": (64, {}),
     "ghostnet_050": (64, {}),
     "ghostnetv2_100": (64, {}),
     "hardcorenas_a": (64, {}),
@@ -76,14 +73,14 @@ TIMM: dict[str, tuple[int, dict[str, Any]]] = {
     "lcnet_050": (64, {}),
     "levit_128s": (224, {}),
     "mambaout_femto": (64, {"depths": (1, 1, 1, 1)}),
-    "mixer_s16_224": (64, {"img_size": 64, "num_blocks": 2}),
+    "mixer_s16_224": (64, {"img_size": 64}),
     "mixnet_s": (64, {}),
     "mobilenetv4_conv_small": (64, {}),
     "mobileone_s0": (64, {}),
     "mobilevit_xxs": (64, {}),
     "mobilevitv2_050": (64, {}),
-    "mvitv2_tiny": (64, {"img_size": 64, "depths": (1, 1, 1, 1)}),
-    "nest_tiny": (64, {"img_size": 64, "depths": (1, 1, 2)}),
+    "mvitv2_tiny": (64, {"img_size": 64}),
+    "nest_tiny": (64, {"img_size": 64}),
     "nfnet_f0": (64, {}),
     "pit_ti_224": (64, {"img_size": 64}),
     "poolformer_s12": (64, {}),
@@ -92,14 +89,14 @@ TIMM: dict[str, tuple[int, dict[str, Any]]] = {
     "repvgg_a0": (64, {}),
     "repvit_m0_9": (64, {}),
     "res2net50_26w_4s": (64, {}),
-    "resmlp_12_224": (64, {"img_size": 64, "num_blocks": 2}),
+    "resmlp_12_224": (64, {"img_size": 64}),
     "resnest14d": (64, {}),
     "rexnet_100": (64, {}),
     "seresnet18": (64, {}),
     "skresnet18": (64, {}),
     "starnet_s1": (64, {}),
     "swinv2_cr_tiny_ns_224": (64, {"img_size": 64, "depths": (1, 1, 1, 1), "window_size": 2}),
-    "tiny_vit_5m_224": (64, {"img_size": 64}),
+    "tiny_vit_5m_224": (224, {}),
     "tresnet_m": (64, {}),
     "twins_svt_small": (64, {"img_size": 64, "depths": (1, 1, 2, 1)}),
     "visformer_tiny": (64, {"img_size": 64}),
@@ -108,15 +105,6 @@ TIMM: dict[str, tuple[int, dict[str, Any]]] = {
     "volo_d1_224": (64, {"img_size": 64}),
     "xception41": (64, {}),
     "xcit_nano_12_p16_224": (64, {"img_size": 64, "depth": 3}),
-}
-DETECTORS = {
-    "fasterrcnn_mobilenet_v3_large_320_fpn": 64,
-    "fcos_resnet50_fpn": 64,
-    "keypointrcnn_resnet50_fpn": 64,
-    "maskrcnn_resnet50_fpn": 64,
-    "retinanet_resnet50_fpn": 64,
-    "ssd300_vgg16": 300,
-    "ssdlite320_mobilenet_v3_large": 320,
 }
 
 
@@ -130,35 +118,6 @@ def classifier(name: str, **options: Any) -> nn.Module:
 def segmenter(name: str, **options: Any) -> nn.Module:
     made = getattr(torchvision_models().segmentation, name)
     return Outputs(made(weights=None, weights_backbone=None, num_classes=4, **options))
-
-
-def detector(name: str) -> nn.Module:
-    made = getattr(torchvision_models().detection, name)
-    model: nn.Module = made(weights=None, weights_backbone=None, num_classes=4)
-    return model
-
-
-class WholeDetector(nn.Module):
-    """A detector from a picture to selected boxes."""
-
-    def __init__(self, model: nn.Module) -> None:
-        super().__init__()
-        self.model = model
-
-    def forward(self, x: torch.Tensor) -> Any:
-        return every(self.model([x[0]])[0])
-
-
-class BeforeSelection(nn.Module):
-    """Backbone and heads of a detector: scores and offsets for every anchor."""
-
-    def __init__(self, model: nn.Module) -> None:
-        super().__init__()
-        self.backbone = model.backbone
-        self.head = model.rpn.head if hasattr(model, "rpn") else model.head
-
-    def forward(self, x: torch.Tensor) -> Any:
-        return every(self.head(list(self.backbone(x).values())))
 
 
 def video(name: str, **options: Any) -> nn.Module:
@@ -215,7 +174,7 @@ AUDIO = {
         floats(1, 13, 40),
     ),
     "torchaudio ConvTasNet": (
-        audio(lambda m: m.ConvTasNet(2, 16, 16, 16, 32, 3, 3, 1)),
+        audio(lambda m: m.ConvTasNet(2, 16, 16, 3, 16, 32, 3, 1)),
         floats(1, 1, 400),
     ),
     "torchaudio WaveRNN": (
@@ -236,16 +195,9 @@ def torchvision_rows() -> list[Architecture]:
     rows.append(row("vit_b_16", "vision", lambda: classifier("vit_b_16", image_size=32), image(32)))
     for name in ("deeplabv3_mobilenet_v3_large", "fcn_resnet50", "lraspp_mobilenet_v3_large"):
         rows.append(row(name, "segmentation", lambda n=name: segmenter(n), image(64)))
-    for name, size in DETECTORS.items():
-        part = f"{name}, before selection"
-        rows.append(
-            row(part, "detection", lambda n=name: BeforeSelection(detector(n)), image(size))
-        )
-        rows.append(row(name, "detection", lambda n=name: WholeDetector(detector(n)), image(size)))
     clip = floats(1, 3, 4, 32, 32)
     rows.append(row("r3d_18", "video", lambda: video("r3d_18"), clip))
     rows.append(row("mc3_18", "video", lambda: video("mc3_18"), clip))
-    rows.append(row("s3d", "video", lambda: video("s3d"), floats(1, 3, 16, 64, 64)))
     rows.append(row("swin3d_t", "video", lambda: video("swin3d_t"), floats(1, 3, 4, 64, 64)))
     rows.append(
         row("raft_small", "optical flow", flow, several(image(128), floats(1, 3, 128, 128)))

@@ -107,7 +107,12 @@ RULES: dict[str, Rule] = {
         check.constant("running_mean", "running_var", "weight", "bias"),
         check.results_unread(1, 2),
     ),
-    **_rules("_native_batch_norm_legit.no_stats", check.known_channels, check.results_unread(1, 2)),
+    **_rules(
+        "_native_batch_norm_legit.no_stats",
+        check.known_channels,
+        check.one_sample,
+        check.results_unread(1, 2),
+    ),
     # Moves of elements
     **_rules("view_copy _unsafe_view reshape flatten.using_ints", check.reshape, **_MOVE),
     **_rules("squeeze_copy squeeze_copy.dim squeeze_copy.dims", check.reshape, **_MOVE),

@@ -403,3 +403,10 @@ def known_channels(facts: NodeFacts) -> str | None:
     if not all(isinstance(size, int) for size in facts.input.shape[2:]) and facts.input.dim() == 3:
         return dynamic_sizes("its normalization", facts.input)
     return None
+
+
+def one_sample(facts: NodeFacts) -> str | None:
+    """Check for a batch of one, whose statistics are those of the sample."""
+    if facts.input.shape[0] != 1:
+        return f"its statistics span the batch [{_sizes_of(facts.input)}], not one sample"
+    return None

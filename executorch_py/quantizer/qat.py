@@ -150,7 +150,10 @@ def _calls_with_mode(model: fx.GraphModule) -> Iterator[tuple[fx.Node, str]]:
         schema = getattr(node.target, "_schema", None)
         if node.op != "call_function" or schema is None or schema.name in _WITHOUT_MODE:
             continue
-        name = next((a.name for a in schema.arguments if a.name in _MODE_ARGUMENTS), None)
+        names = [a.name for a in schema.arguments]
+        if "running_mean" in names and argument(node, "running_mean") is None:
+            continue  # batch norms without statistics take those of the batch in both modes
+        name = next((n for n in names if n in _MODE_ARGUMENTS), None)
         if name is not None:
             yield node, name
 

@@ -125,6 +125,36 @@ def test_a_model_exported_while_training_is_not_converted_either() -> None:
         convert_pt2e(prepared)
 
 
+class Standardized(nn.Module):
+    """A convolution with standardized weights, and a norm of the batch, in either mode."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.norm = nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8, track_running_stats=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        rows = self.conv.weight.reshape(1, 8, -1)
+        weight = nn.functional.batch_norm(rows, None, None, training=True)
+        weight = weight.reshape_as(self.conv.weight)
+        y: torch.Tensor = self.norm(nn.functional.conv2d(x, weight, self.conv.bias))
+        return y.relu()
+
+
+def test_norms_without_running_statistics_have_no_mode() -> None:
+    torch.manual_seed(0)
+    model, x = Standardized().eval(), torch.randn(2, 3, 8, 8)
+    prepared = prepare_pt2e(
+        torch.export.export(model, (x,)).module(),
+        XNNPACKQuantizer().set_global(get_symmetric_quantization_config(is_per_channel=True)),
+    )
+    prepared(x)
+    made = convert_pt2e(move_exported_model_to_eval(prepared))
+    assert nn.functional.cosine_similarity(made(x).flatten(), model(x).flatten(), 0) > 0.999
+    exported = torch.export.export(made, (x,))
+    edge = to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner()])
+    assert edge.to_executorch().verify(made, x).ok
+
+
 def test_train_and_eval_switch_what_they_switch_in_eager() -> None:
     exported = torch.export.export(Net().train(), (X,)).module()
     prepared = prepare_qat_pt2e(exported, XNNPACKQuantizer().set_global(QAT))

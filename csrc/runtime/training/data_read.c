@@ -17,8 +17,7 @@ typedef struct stored {
 
 static bool has_key(const char *key, const et_data_entry *entry) {
   const size_t length = strlen(entry->prefix);
-  return strlen(key) > length && memcmp(key, entry->prefix, length) == 0 &&
-         strcmp(key + length, entry->name) == 0;
+  return strncmp(key, entry->prefix, length) == 0 && strcmp(key + length, entry->name) == 0;
 }
 
 static et_status find(const et_data_map *map, const et_data_entry *entry, stored *out,
@@ -80,7 +79,7 @@ et_status et_data_load(const et_data_list *list, const et_data_map *map, et_erro
   }
   for (size_t i = 0; i < list->n; i++) {
     list->get(list->ctx, i, &entry);
-    ET_TRY(check(map, &entry, &found, err));
+    ET_TRY(find(map, &entry, &found, err));
     const size_t bytes = et_tensor_bytes(&entry.tensor);
     if (bytes == 0) continue;
     et_blob blob = {0};

@@ -179,6 +179,7 @@ def test_a_damaged_or_missing_file_is_refused(tmp_path: Path) -> None:
 def test_data_files_hold_any_dtype_rank_and_layout() -> None:
     tensors = {
         "scalar": torch.tensor(7),
+        "": torch.tensor([1.0, 2.0]),
         "empty": torch.zeros(0, 3, dtype=torch.float16),
         "half": torch.randn(3, 5).bfloat16(),
         "flags": torch.tensor([True, False, True]),

@@ -2,7 +2,7 @@
 // tensors from arrays. The formulas are runtime/training/optimizer.c's.
 #include "bindings/py_errors.h"
 #include "bindings/py_tensor_view.h"
-#include "runtime/tensor.h"
+#include "kernels/custom.h"
 #include "runtime/training/et_train.h"
 
 #include <string.h>
@@ -103,12 +103,6 @@ static void release(update *u) {
   for (size_t i = 0; i < ET_OPTIMIZER_SLOTS; i++) py_tensor_view_release(&u->state[i]);
 }
 
-static bool same_layout(const et_tensor *a, const et_tensor *b) {
-  return a->rank == b->rank &&
-         (a->rank == 0 || memcmp(a->sizes, b->sizes, a->rank * sizeof *a->sizes) == 0) &&
-         eti_same_order(a->sizes, a->dim_order, b->dim_order, a->rank);
-}
-
 static int read_slots(py_state *state, PyObject *given, update *u) {
   const size_t n = et_optimizer_slots(&u->options);
   PyObject *const list = PySequence_Tuple(given);
@@ -124,7 +118,7 @@ static int read_slots(py_state *state, PyObject *given, update *u) {
     const char *const name = et_optimizer_slot_name(&u->options, i);
     result = py_tensor_view_of(state, PyTuple_GET_ITEM(list, (Py_ssize_t)i), name, false, slot);
     if (result < 0) break;
-    if (slot->t.dtype != ET_F32 || !same_layout(&u->parameter.t, &slot->t)) {
+    if (slot->t.dtype != ET_F32 || !et_same_layout(&u->parameter.t, &slot->t)) {
       py_raise(state, ET_INVALID_ARGUMENT, "%s: expected f32 and the parameter's shape and layout",
                name);
       result = -1;

@@ -195,7 +195,8 @@ class Method:
         """Runs with the inputs that are set; returns what each executed instruction computed.
 
         An item is the instruction, its operator or backend, and copies of its results: the last
-        argument of an operator, all arguments of a delegate's call.
+        argument of an operator, all arguments of a delegate's call, the value that a move
+        replaces; none of a jump or a free.
         """
     def seed(self, seed: int, /) -> None:
         """Restarts the random operators with this seed; a method is loaded with seed 0."""

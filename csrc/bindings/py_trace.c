@@ -16,25 +16,30 @@ static PyObject *copied(py_method *self, const et_value *value) {
   Py_RETURN_NONE;
 }
 
-// All arguments of a delegate's call; of an operator's the last one, which is its result again: a
-// tensor, or the list of several.
-static PyObject *results_of(py_method *self, const et_event *event, bool is_delegate) {
-  const size_t first = is_delegate || event->n_args == 0 ? 0 : event->n_args - 1;
-  PyObject *list = PyList_New((Py_ssize_t)(event->n_args - first));
-  for (size_t i = first; list != NULL && i < event->n_args; i++) {
-    PyObject *const value = copied(self, event->args[i]);
-    if (value == NULL) Py_CLEAR(list);
-    if (list != NULL) PyList_SET_ITEM(list, (Py_ssize_t)(i - first), value);
+// Number of arguments, from the last one on, that hold results: all of a delegate's call, whose
+// outputs the file does not tell; one of an operator, its result again (a tensor, or the list of
+// several), and of a move, the value that it replaces.
+static size_t count_results(const et_event *event) {
+  switch (event->instruction_kind) {
+    case ET_INSTRUCTION_DELEGATE:
+      return event->n_args;
+    case ET_INSTRUCTION_OPERATOR:
+    case ET_INSTRUCTION_MOVE:
+      return event->n_args < 1 ? event->n_args : 1;
+    default:
+      return 0;
   }
-  return list;
 }
 
-// Operators have a namespace; ids of backends have none.
-static bool is_qualified(const char *name) {
-  for (; *name != '\0'; name++) {
-    if (name[0] == ':' && name[1] == ':') return true;
+static PyObject *results_of(py_method *self, const et_event *event) {
+  const size_t n = count_results(event), first = event->n_args - n;
+  PyObject *list = PyList_New((Py_ssize_t)n);
+  for (size_t i = 0; list != NULL && i < n; i++) {
+    PyObject *const value = copied(self, event->args[first + i]);
+    if (value == NULL) Py_CLEAR(list);
+    if (list != NULL) PyList_SET_ITEM(list, (Py_ssize_t)i, value);
   }
-  return false;
+  return list;
 }
 
 // Records one event; called without the GIL.
@@ -42,7 +47,7 @@ static et_status on_event(void *ctx, const et_event *event) {
   trace *const to = ctx;
   if (event->kind != ET_EVENT_END || event->status != ET_OK) return ET_OK;
   const PyGILState_STATE gil = PyGILState_Ensure();
-  PyObject *results = results_of(to->method, event, !is_qualified(event->operator_name));
+  PyObject *results = results_of(to->method, event);
   PyObject *item = results == NULL ? NULL
                                    : Py_BuildValue("(nsN)", (Py_ssize_t)event->instruction,
                                                    event->operator_name, results);

@@ -618,11 +618,23 @@ ET_API void et_method_seed(et_method *method, uint64_t seed);
 
 typedef enum et_event_kind { ET_EVENT_BEGIN, ET_EVENT_END, ET_EVENT_NODE } et_event_kind;
 
+// Kinds of instructions. Of an operator's arguments the last one is its result again, unless its
+// et_op says otherwise; a delegate's are its inputs and outputs; a move's are from and to.
+typedef enum et_instruction_kind {
+  ET_INSTRUCTION_NONE,  // of NODE events
+  ET_INSTRUCTION_OPERATOR,
+  ET_INSTRUCTION_DELEGATE,
+  ET_INSTRUCTION_MOVE,
+  ET_INSTRUCTION_JUMP,
+  ET_INSTRUCTION_FREE,
+} et_instruction_kind;
+
 // NODE events come between BEGIN and END of a delegate's call, from backends that measure their
 // nodes: one per node, in the order in which they ran, after all of them ran. They have no
 // arguments, and their instruction is that of the BEGIN before.
 typedef struct et_event {
   et_event_kind kind;
+  et_instruction_kind instruction_kind;
   size_t instruction;  // counted through all chains of the method
   // "aten::add.out", a backend id, or "move", "jump", "free". NODE: the backend's name of the node,
   // readable during the event only.

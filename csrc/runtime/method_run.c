@@ -210,6 +210,10 @@ static et_status run_from(et_method *method, size_t position, et_error *err) {
   return ET_OK;
 }
 
+_Static_assert((int)ET_INSTRUCTION_OPERATOR == PTE_KERNEL_CALL &&
+                   (int)ET_INSTRUCTION_FREE == PTE_FREE_CALL,
+               "the kinds of the format");
+
 static et_status run_all_traced(et_method *method, const et_hooks *hooks, et_error *err) {
   ET_TRY(begin_run(method, err));
   size_t position = 0;
@@ -223,6 +227,7 @@ static et_status run_all_traced(et_method *method, const et_hooks *hooks, et_err
                        : in->kind == PTE_DELEGATE_CALL ? in->u.delegate->backend->id
                                                        : eti_small_names[in->kind - PTE_MOVE_CALL];
     et_event event = {.kind = ET_EVENT_BEGIN,
+                      .instruction_kind = (et_instruction_kind)in->kind,
                       .instruction = i,
                       .operator_name = name,
                       .n_args = in->n_args,

@@ -71,7 +71,8 @@ class Method:
         """Copies of the results of each instruction of one run with these flat inputs.
 
         An item is the instruction's index, its operator or backend, and its results: the last
-        argument of an operator, all arguments of a delegate's call. A loop repeats instructions.
+        argument of an operator, all arguments of a delegate's call, the value that a move
+        replaces; none of a jump or a free. A loop repeats instructions.
         """
         self._method.set_inputs(inputs)
         return self._method.trace()

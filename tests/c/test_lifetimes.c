@@ -342,16 +342,18 @@ static void a_backend_knows_its_own_entry(void) {
   end(&b);
 }
 
-// Records B, E and N of the events, and the times of nodes.
+// Records B, E and N of the events, the kinds of instructions that begin, and the times of nodes.
 typedef struct story {
-  char text[64];
-  size_t n;
+  char text[64], kinds[64];
+  size_t n, n_kinds;
   uint64_t ns;
 } story;
 
 static et_status note_event(void *ctx, const et_event *event) {
   story *s = ctx;
   if (s->n + 1 < sizeof s->text) s->text[s->n++] = "BEN"[event->kind];
+  if (event->kind == ET_EVENT_BEGIN && s->n_kinds + 1 < sizeof s->kinds)
+    s->kinds[s->n_kinds++] = "NODMJF"[event->instruction_kind];
   s->ns += event->kind == ET_EVENT_NODE ? event->ns : 0;
   return ET_OK;
 }
@@ -366,6 +368,7 @@ static void a_delegate_tells_of_its_nodes_in_traced_runs_only(void) {
   const et_hooks hooks = {&told, note_event};
   EXPECT(et_method_execute_traced(b.r.method, &hooks, &b.r.err) == ET_OK);
   EXPECT(strcmp(told.text, "BEBEBEBEBNEBNE") == 0 && told.ns == 10);
+  EXPECT(strcmp(told.kinds, "OOOODD") == 0);
   EXPECT(gives_the_sum(&b) && told.n == 14);
   end(&b);
 }

@@ -34,6 +34,23 @@ def test_a_trace_has_the_results_of_each_instruction_although_memory_is_reused()
     assert torch.equal(result, method.execute([x])[0])
 
 
+class Branches(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.cond(x.sum() > 0, lambda t: t + 1, lambda t: t - 1, (x,))
+
+
+def test_jumps_have_no_results() -> None:
+    x = torch.ones(3)
+    trace = method_of(Branches(), x).trace([x])
+    assert [(name, len(results)) for _, name, results in trace] == [
+        ("aten::sum.IntList_out", 1),
+        ("aten::gt.Scalar_out", 1),
+        ("jump", 0),
+        ("aten::add.out", 1),
+        ("jump", 0),
+    ]
+
+
 def test_a_trace_gives_arrays_for_arrays() -> None:
     x = torch.randn(3, 8)
     trace = method_of(Steps(), x).trace([x.numpy()])

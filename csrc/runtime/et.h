@@ -672,7 +672,8 @@ typedef struct et_file_map {
   size_t size;
   // Device, inode, size and time of the last change (st_ctime, ns): maps with equal ones have the
   // same bytes. All zero if the file changed less than 3 seconds ago, as a second change may then
-  // leave the time as it is.
+  // leave the time as it is. Two kinds of changes may not show: writes through a shared mapping
+  // that stays open, and those of other machines on a network file system.
   uint64_t identity[4];
 } et_file_map;
 

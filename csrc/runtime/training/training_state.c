@@ -3,15 +3,24 @@
 #include "runtime/check.h"
 #include "runtime/training/et_train.h"
 
+// The parameter whose slots were asked for last, and their memory: entries are walked in order.
+typedef struct cursor {
+  size_t parameter;
+  float *slots;
+} cursor;
+
 typedef struct state {
   const et_training *training;
   const et_optimizer *optimizer;  // NULL without one
   size_t n_slots;
+  cursor *last;
 } state;
 
-static state state_of(const et_training *training, const et_optimizer *optimizer) {
-  const size_t n_slots = optimizer == NULL ? 0 : et_optimizer_slots(&optimizer->options);
-  return (state){.training = training, .optimizer = optimizer, .n_slots = n_slots};
+static state state_of(const et_training *training, const et_optimizer *optimizer, cursor *last) {
+  state s = {.training = training, .optimizer = optimizer, .last = last};
+  *last = (cursor){.slots = optimizer == NULL ? NULL : optimizer->state};
+  if (optimizer != NULL) s.n_slots = et_optimizer_slots(&optimizer->options);
+  return s;
 }
 
 // Entries of one parameter: itself, its slots, its step.
@@ -30,10 +39,11 @@ static const char *prefix_of(const et_optimizer_options *options, size_t part) {
 
 // The memory of a slot, behind the slots of the parameters before.
 static float *slot_at(const state *s, size_t parameter, size_t slot) {
-  float *at = s->optimizer->state;
-  for (size_t i = 0; i < parameter; i++)
-    at += s->n_slots * et_training_parameter(s->training, i)->numel;
-  return at + slot * et_training_parameter(s->training, parameter)->numel;
+  cursor *const c = s->last;
+  if (parameter < c->parameter) *c = (cursor){.slots = s->optimizer->state};
+  for (; c->parameter < parameter; c->parameter++)
+    c->slots += s->n_slots * et_training_parameter(s->training, c->parameter)->numel;
+  return c->slots + slot * et_training_parameter(s->training, parameter)->numel;
 }
 
 // Entry i: parameters first, then slot by slot, then steps.
@@ -56,7 +66,8 @@ static void get_entry(const void *ctx, size_t i, et_data_entry *entry) {
 
 et_status et_training_save(const et_training *training, const et_optimizer *optimizer,
                            const et_sink *sink, et_error *err) {
-  const state s = state_of(training, optimizer);
+  cursor last;
+  const state s = state_of(training, optimizer, &last);
   const et_data_list list = {.ctx = &s, .n = training->n * entries_each(&s), .get = get_entry};
   return et_data_write(&list, sink, err);
 }
@@ -91,7 +102,8 @@ static et_status read_step(const et_data_map *map, const state *s, uint64_t *ste
 
 et_status et_training_load(const et_training *training, et_optimizer *optimizer,
                            const et_data_map *map, et_error *err) {
-  const state s = state_of(training, optimizer);
+  cursor last;
+  const state s = state_of(training, optimizer, &last);
   const et_data_list tensors = {.ctx = &s, .n = training->n * (1 + s.n_slots), .get = get_entry};
   uint64_t step = 0;
   if (optimizer != NULL) ET_TRY(read_step(map, &s, &step, err));

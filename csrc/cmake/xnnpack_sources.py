@@ -274,7 +274,9 @@ PATCHES = (
     ),
     # Weights that are computed at run time are packed into memory of earlier values. Kernels that
     # take several k at once need zeros behind the last k, which packing leaves out: a product was
-    # wrong if its inner size was no multiple of 4 and it had fewer columns than a tile.
+    # wrong if its inner size was no multiple of 4 and it had fewer columns than a tile. Batched
+    # products, whose packing has no such lines, are right with kernels that take one k at a time
+    # (kr · sr = 1): those of f32 and f16 on all machines but the first Zen and Exynos M1 and M2.
     SourcePatch(
         "src/operator-run.c",
         "the memory of packed transposed weights",

@@ -82,7 +82,8 @@ static eti_norm_stats stats_of(const eti_row_norm_micro *micro, const eti_norm_g
   return (eti_norm_stats){.mean = mean, .variance = squares / (double)s->numel - error * error};
 }
 
-// A chunk is part of the numeric definition, so that the room cannot be smaller.
+// A chunk is part of the numeric definition, so that the room cannot be smaller. Not inlined: the
+// caller would hold it for elements that need no cast, too.
 static __attribute__((noinline)) eti_norm_stats cast_stats(const eti_row_norm_micro *micro,
                                                            const eti_norm_group *s,
                                                            const char *base) {

@@ -19,7 +19,7 @@ typedef struct eti_gemm_op {
   et_dtype dtype;
   eti_gemm_view a, b, c, bias;
   bool has_bias;
-  bool is_dynamic;  // other runs have fewer rows, columns or values of k
+  bool is_dynamic;  // other runs may have fewer rows or columns
   eti_shape outer;  // sizes of the dimensions that number the jobs
   ptrdiff_t a_outer[ET_MAX_RANK], b_outer[ET_MAX_RANK], c_outer[ET_MAX_RANK],
       bias_outer[ET_MAX_RANK];

@@ -166,7 +166,8 @@ static bool is_apart(const et_tensor *a, const et_tensor *b) {
   return x < y ? y - x >= bytes : x - y >= bytes;
 }
 
-// False if images are not stored pixel by pixel, or the result overlaps.
+// False if images are not stored pixel by pixel, or the result overlaps. Not inlined: statistics of
+// groups are on the stack for these images only.
 static __attribute__((noinline)) bool run_transposed_groups(const et_kernel_ctx *ctx,
                                                             const channel_run *whole,
                                                             size_t n_images, size_t area) {

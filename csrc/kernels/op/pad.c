@@ -213,7 +213,8 @@ static void run_rows(const et_kernel_ctx *ctx, padded_rows *p, size_t numel) {
 
 // ---- constant_pad_nd
 
-// Pads any layout: the edges, one dimension after the other, then the middle.
+// Pads any layout: the edges, one dimension after the other, then the middle. Not inlined: the
+// caller, whose rows are often padded without windows, would hold them on its stack.
 static __attribute__((noinline)) void pad_windows(const et_kernel_ctx *ctx, const et_tensor *out,
                                                   const et_tensor *self, const padding *pads,
                                                   const char *value) {
@@ -299,6 +300,8 @@ static et_status check_edges(const et_kernel_ctx *ctx, edge_rule rule, const eti
   return ET_OK;
 }
 
+// Copies each combination of segments. Not inlined: its windows are not on the stack of the caller,
+// which holds those of all segments.
 static __attribute__((noinline)) void copy_segments(const et_kernel_ctx *ctx, const et_tensor *out,
                                                     const void *src, const eti_window *self,
                                                     segment (*segments)[3], size_t n_pairs) {

@@ -8,6 +8,7 @@
 //         for panels        a panel of the smaller block stays in the first-level cache
 //           tile
 #include "kernels/micro/gemm/gemm.h"
+#include "kernels/micro/gemm/gemm_sizes.h"
 
 #include "kernels/micro/isa_select.h"
 #include "runtime/check.h"
@@ -62,16 +63,6 @@ enum {
 };
 _Static_assert(K_BLOCK % ETI_GEMM_CHUNK == 0 && K_AT_ONCE % ETI_GEMM_CHUNK == 0, "whole chunks");
 
-static size_t round_up(size_t n, size_t to) {
-  return (n + to - 1) / to * to;
-}
-static size_t at_most(size_t n, size_t limit) {
-  return n < limit ? n : limit;
-}
-static size_t at_least(size_t n, size_t limit) {
-  return n > limit ? n : limit;
-}
-
 // Parts of work memory that a run needs.
 typedef struct uses {
   bool packs_a, packs_b, buffers_c;
@@ -84,28 +75,30 @@ static uses uses_of(const eti_gemm *g) {
 
 static size_t work_of(const eti_gemm_kernel *kernel, const blocks *b, const uses *u) {
   const size_t es = kernel->esize;
-  return (u->packs_a ? round_up(b->mb * b->kb * es, WORK_ALIGN) : 0) +
-         (u->packs_b ? round_up(b->nb * b->kb * es, WORK_ALIGN) : 0) +
-         (u->buffers_c ? round_up(b->mb * b->nb * es, WORK_ALIGN) : 0);
+  return (u->packs_a ? eti_round_up(b->mb * b->kb * es, WORK_ALIGN) : 0) +
+         (u->packs_b ? eti_round_up(b->nb * b->kb * es, WORK_ALIGN) : 0) +
+         (u->buffers_c ? eti_round_up(b->mb * b->nb * es, WORK_ALIGN) : 0);
 }
 
 static blocks best_blocks(const eti_gemm *g, size_t m, size_t n, const uses *u) {
   const bool packs_a = u->packs_a, packs_b = u->packs_b, buffers_c = u->buffers_c;
   const size_t mr = g->a.height, nr = g->kernel->nr, k = g->k;
-  const size_t all_m = round_up(m, mr), all_n = round_up(n, nr);
+  const size_t all_m = eti_round_up(m, mr), all_n = eti_round_up(n, nr);
   const size_t parts = (k + K_BLOCK - 1) / K_BLOCK;
-  blocks b = {.kb = parts == 0 ? 0 : round_up((k + parts - 1) / parts, ETI_GEMM_CHUNK)};
+  blocks b = {.kb = parts == 0 ? 0 : eti_round_up((k + parts - 1) / parts, ETI_GEMM_CHUNK)};
   // A single pass over k needs no reloads; a few rows of A always fit.
   if (buffers_c || (m <= mr && !packs_b)) b.kb = K_AT_ONCE;
-  b.kb = at_most(b.kb, k);
+  b.kb = eti_at_most(b.kb, k);
   const size_t per_k = b.kb == 0 ? BLOCK_ELEMENTS : BLOCK_ELEMENTS / b.kb;
   // Blocks have equal numbers of rows: a short last one would read all of B for little work.
-  const size_t most = at_most(M_BLOCK, per_k), m_blocks = (m + most - 1) / most;
-  b.mb = packs_a || buffers_c
-             ? at_most(all_m, round_up(m_blocks == 0 ? 1 : (m + m_blocks - 1) / m_blocks, mr))
-             : all_m;
-  b.nb = packs_b || buffers_c ? at_most(all_n, round_up(at_most(per_k, N_BLOCK), nr)) : all_n;
-  if (buffers_c) b.nb = at_most(b.nb, round_up(BUFFER_COLUMNS, nr));
+  const size_t most = eti_at_most(M_BLOCK, per_k), m_blocks = (m + most - 1) / most;
+  b.mb =
+      packs_a || buffers_c
+          ? eti_at_most(all_m, eti_round_up(m_blocks == 0 ? 1 : (m + m_blocks - 1) / m_blocks, mr))
+          : all_m;
+  b.nb = packs_b || buffers_c ? eti_at_most(all_n, eti_round_up(eti_at_most(per_k, N_BLOCK), nr))
+                              : all_n;
+  if (buffers_c) b.nb = eti_at_most(b.nb, eti_round_up(BUFFER_COLUMNS, nr));
   return b;
 }
 
@@ -118,16 +111,16 @@ static blocks fit_blocks(const eti_gemm *g, size_t m, size_t n, const uses *u, s
   blocks b = best_blocks(g, m, n, u);
   while (work_of(kernel, &b, u) > bytes) {
     if (cuts_n && b.nb > nr && b.nb * (u->buffers_c ? 1 : 2) >= b.mb) {
-      b.nb = round_up(b.nb / 2, nr);
+      b.nb = eti_round_up(b.nb / 2, nr);
     } else if (b.kb > ETI_GEMM_CHUNK && (b.mb <= 4 * mr || !cuts_m)) {
-      b.kb = round_up(b.kb / 2, ETI_GEMM_CHUNK);
+      b.kb = eti_round_up(b.kb / 2, ETI_GEMM_CHUNK);
     } else if (cuts_m && b.mb > mr) {
-      b.mb = round_up(b.mb / 2, mr);
+      b.mb = eti_round_up(b.mb / 2, mr);
     } else if (cuts_n && b.nb > nr) {
-      b.nb = round_up(b.nb / 2, nr);
+      b.nb = eti_round_up(b.nb / 2, nr);
     } else {
       ET_ASSERT(b.kb > ETI_GEMM_CHUNK);
-      b.kb = round_up(b.kb / 2, ETI_GEMM_CHUNK);
+      b.kb = eti_round_up(b.kb / 2, ETI_GEMM_CHUNK);
     }
   }
   return b;
@@ -157,8 +150,8 @@ static panels packed(const eti_gemm *g, const eti_gemm_operand *o, char *dst, si
                      size_t n, size_t k0, size_t n_k) {
   const size_t esize = g->kernel->esize, panel_bytes = o->height * n_k * esize;
   for (size_t i = 0; i < n; i += o->height) {
-    o->pack(g, dst + i / o->height * panel_bytes, o->height, first + i, at_most(n - i, o->height),
-            k0, n_k);
+    o->pack(g, dst + i / o->height * panel_bytes, o->height, first + i,
+            eti_at_most(n - i, o->height), k0, n_k);
   }
   return (panels){
       .base = dst, .height = o->height, .panel_bytes = panel_bytes, .k_step = o->height};
@@ -220,7 +213,7 @@ static void run_tile(const eti_gemm *g, const block *k, size_t ip, size_t jp, co
       .ahead = ahead,
       .ahead_step = ahead_step,
   };
-  const size_t m = at_most(k->m - i, k->a.height), n = at_most(k->n - j, k->b.height);
+  const size_t m = eti_at_most(k->m - i, k->a.height), n = eti_at_most(k->n - j, k->b.height);
   g->kernel->tile(&tile, m, n);
   limit(g, k, tile.c, m, n);
 }
@@ -272,7 +265,7 @@ static void run_rows_tile(const eti_gemm *g, const rows_block *r, size_t ip, siz
       .ahead = ahead,
       .ahead_step = ahead_step,
   };
-  const size_t m = at_most(r->k.m - i, g->a.height), n = at_most(r->k.n - j, g->b.height);
+  const size_t m = eti_at_most(r->k.m - i, g->a.height), n = eti_at_most(r->k.n - j, g->b.height);
   g->kernel->tile_rows(&tile, m, n);
   limit(g, &r->k, tile.c, m, n);
 }
@@ -311,22 +304,22 @@ static void run_rows(const eti_gemm *g, const part *p, char *work, size_t bytes)
   const size_t es = g->kernel->esize, h = g->a.height, nr = g->kernel->nr, m = p->m1 - p->m0;
   const bool buffers_c = g->c == NULL;
   const size_t each = pointers_of(g);
-  size_t nb = buffers_c ? round_up(at_most(p->n1 - p->n0, ROWS_COLUMNS), nr) : 0;
-  size_t panels_at_once = at_most((m + h - 1) / h, ROWS_PANELS);
+  size_t nb = buffers_c ? eti_round_up(eti_at_most(p->n1 - p->n0, ROWS_COLUMNS), nr) : 0;
+  size_t panels_at_once = eti_at_most((m + h - 1) / h, ROWS_PANELS);
   while (rows_bytes(g, panels_at_once, nb) > bytes) {
-    if (panels_at_once == 1) nb = round_up(nb / 2, nr);
+    if (panels_at_once == 1) nb = eti_round_up(nb / 2, nr);
     panels_at_once = (panels_at_once + 1) / 2;
   }
   const void **const rows = (const void **)(void *)work;
-  char *const c_room = work + round_up(panels_at_once * each * sizeof(void *), WORK_ALIGN);
+  char *const c_room = work + eti_round_up(panels_at_once * each * sizeof(void *), WORK_ALIGN);
   rows_block r = {
       .rows = rows, .each = each, .k = {.c_step = buffers_c ? nb : g->c_step, .range = g->range}};
   for (r.k.i = p->m0; r.k.i < p->m1; r.k.i += r.k.m) {
-    r.k.m = at_most(p->m1 - r.k.i, panels_at_once * h);
+    r.k.m = eti_at_most(p->m1 - r.k.i, panels_at_once * h);
     for (size_t i = 0; i < r.k.m; i += h)
-      g->a.point(g, rows + i / h * each, r.k.i + i, at_most(r.k.m - i, h));
+      g->a.point(g, rows + i / h * each, r.k.i + i, eti_at_most(r.k.m - i, h));
     for (r.k.j = p->n0; r.k.j < p->n1; r.k.j += r.k.n) {
-      r.k.n = at_most(p->n1 - r.k.j, buffers_c ? nb : p->n1);
+      r.k.n = eti_at_most(p->n1 - r.k.j, buffers_c ? nb : p->n1);
       r.k.b = ready(&g->b, es, r.k.j, 0);
       r.k.c = buffers_c ? c_room : (char *)g->c + (r.k.i * g->c_step + r.k.j) * es;
       r.k.init = g->init;
@@ -343,7 +336,7 @@ static void run_rows(const eti_gemm *g, const part *p, char *work, size_t bytes)
 static size_t least_bytes(const eti_gemm *g, const uses *u) {
   const size_t h = g->a.height, nr = g->kernel->nr;
   if (g->a.point != NULL) return rows_bytes(g, 1, u->buffers_c ? nr : 0);
-  const blocks one = {.mb = h, .nb = nr, .kb = at_most(g->k, ETI_GEMM_CHUNK)};
+  const blocks one = {.mb = h, .nb = nr, .kb = eti_at_most(g->k, ETI_GEMM_CHUNK)};
   return work_of(g->kernel, &one, u);
 }
 
@@ -353,14 +346,14 @@ static void run_packed_blocks(const eti_gemm *g, const part *p, const blocks *s,
                               char *a_room, char *b_room) {
   const size_t es = g->kernel->esize;
   for (k->j = p->n0; k->j < p->n1; k->j += s->nb) {
-    k->n = at_most(p->n1 - k->j, s->nb);
+    k->n = eti_at_most(p->n1 - k->j, s->nb);
     for (size_t k0 = 0; k0 < g->k; k0 += k->n_k) {
-      k->n_k = at_most(g->k - k0, s->kb);
+      k->n_k = eti_at_most(g->k - k0, s->kb);
       k->init = k0 == 0 ? g->init : ETI_GEMM_ADD;
       k->range = k0 + k->n_k == g->k ? g->range : NULL;
       k->b = packed(g, &g->b, b_room, k->j, k->n, k0, k->n_k);
       for (k->i = p->m0; k->i < p->m1; k->i += s->mb) {
-        k->m = at_most(p->m1 - k->i, s->mb);
+        k->m = eti_at_most(p->m1 - k->i, s->mb);
         k->c = (char *)g->c + (k->i * g->c_step + k->j) * es;
         k->a = g->a.data == NULL ? packed(g, &g->a, a_room, k->i, k->m, k0, k->n_k)
                                  : ready(&g->a, es, k->i, k0);
@@ -388,27 +381,27 @@ static void run_part(const eti_gemm *g, const part *p, char *work, size_t bytes)
   blocks s = fit_blocks(g, m, n, &u, bytes);
   if (g->finish != NULL) {
     // Fewer rows at a time would pack B again for each of their blocks.
-    if (!packs_b) s.mb = at_most(s.mb, round_up(M_BLOCK, g->a.height));
-    s.nb = at_most(s.nb, round_up(FINISH_COLUMNS, g->kernel->nr));
+    if (!packs_b) s.mb = eti_at_most(s.mb, eti_round_up(M_BLOCK, g->a.height));
+    s.nb = eti_at_most(s.nb, eti_round_up(FINISH_COLUMNS, g->kernel->nr));
   }
   char *const b_room = work;
-  char *const a_room = b_room + (packs_b ? round_up(s.nb * s.kb * es, WORK_ALIGN) : 0);
-  char *const c_room = a_room + (packs_a ? round_up(s.mb * s.kb * es, WORK_ALIGN) : 0);
+  char *const a_room = b_room + (packs_b ? eti_round_up(s.nb * s.kb * es, WORK_ALIGN) : 0);
+  char *const c_room = a_room + (packs_a ? eti_round_up(s.mb * s.kb * es, WORK_ALIGN) : 0);
   block k = {.c_step = buffers_c ? s.nb : g->c_step};
   if (packs_b && !buffers_c && s.kb < g->k && s.mb < m) {
     run_packed_blocks(g, p, &s, &k, a_room, b_room);
     return;
   }
   for (k.j = p->n0; k.j < p->n1; k.j += s.nb) {
-    k.n = at_most(p->n1 - k.j, s.nb);
+    k.n = eti_at_most(p->n1 - k.j, s.nb);
     for (k.i = p->m0; k.i < p->m1; k.i += s.mb) {
-      k.m = at_most(p->m1 - k.i, s.mb);
+      k.m = eti_at_most(p->m1 - k.i, s.mb);
       k.c = buffers_c ? c_room : (char *)g->c + (k.i * g->c_step + k.j) * es;
       k.init = g->init;
       if (buffers_c && g->init == ETI_GEMM_KEEP) g->load(g, c_room, s.nb, k.i, k.m, k.j, k.n);
       size_t k0 = 0;
       do {  // once even when there is nothing to add: C is then initialised
-        k.n_k = at_most(g->k - k0, s.kb);
+        k.n_k = eti_at_most(g->k - k0, s.kb);
         k.range = k0 + k.n_k == g->k ? g->range : NULL;
         const bool b_is_packed = packs_b && k.i != p->m0 && k.n_k == g->k;
         if (!packs_b) {
@@ -458,7 +451,8 @@ static void run_slots(void *ctx, size_t begin, size_t end) {
       const size_t height = r->split_m ? g.a.height : g.kernel->nr;
       const size_t total = r->split_m ? g.m : g.n, n_panels = (total + height - 1) / height;
       const size_t part_begin = u % r->splits * n_panels / r->splits * height;
-      const size_t part_end = at_most((u % r->splits + 1) * n_panels / r->splits * height, total);
+      const size_t part_end =
+          eti_at_most((u % r->splits + 1) * n_panels / r->splits * height, total);
       *(r->split_m ? &p.m0 : &p.n0) = part_begin;
       *(r->split_m ? &p.m1 : &p.n1) = part_end;
       if (part_begin < part_end) run_part(&g, &p, r->work + slot * r->slot_bytes, r->slot_bytes);
@@ -477,8 +471,8 @@ static size_t slots_of(const eti_gemm *shape, eti_gemm_job_fn job, const void *c
   first.job = 0;
   job(ctx, 0, &first);
   const uses u = uses_of(&first);
-  const size_t least = round_up(least_bytes(&first, &u), WORK_ALIGN);
-  return least == 0 || bytes < least ? n_threads : at_most(n_threads, bytes / least);
+  const size_t least = eti_round_up(least_bytes(&first, &u), WORK_ALIGN);
+  return least == 0 || bytes < least ? n_threads : eti_at_most(n_threads, bytes / least);
 }
 
 void eti_gemm_run(const et_pool *pool, const eti_gemm *shape, size_t n_jobs, eti_gemm_job_fn job,
@@ -515,14 +509,15 @@ size_t eti_gemm_work_bytes(const eti_gemm *g, bool is_bound, size_t n_threads) {
   size_t slot;
   if (g->a.point != NULL) {
     const size_t n_panels = (g->m + g->a.height - 1) / g->a.height;
-    const size_t n_columns = u.buffers_c ? round_up(at_most(g->n, ROWS_COLUMNS), g->kernel->nr) : 0;
-    slot = rows_bytes(g, at_most(n_panels, ROWS_PANELS), n_columns);
+    const size_t n_columns =
+        u.buffers_c ? eti_round_up(eti_at_most(g->n, ROWS_COLUMNS), g->kernel->nr) : 0;
+    slot = rows_bytes(g, eti_at_most(n_panels, ROWS_PANELS), n_columns);
   } else {
     // Blocks that leave room for a buffered C run as fast.
     const uses most = {u.packs_a, u.packs_b, true};
     const blocks b = best_blocks(g, g->m, g->n, &u), small = best_blocks(g, g->m, g->n, &most);
-    slot = at_most(work_of(g->kernel, &b, &u), work_of(g->kernel, &small, &most));
+    slot = eti_at_most(work_of(g->kernel, &b, &u), work_of(g->kernel, &small, &most));
   }
-  if (is_bound) slot = at_least(slot, least_bytes(g, &all));
-  return round_up(slot, WORK_ALIGN) * at_least(n_threads, 1);
+  if (is_bound) slot = eti_at_least(slot, least_bytes(g, &all));
+  return eti_round_up(slot, WORK_ALIGN) * eti_at_least(n_threads, 1);
 }

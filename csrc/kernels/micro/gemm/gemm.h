@@ -213,7 +213,7 @@ void eti_gemm_prefer_rows(eti_gemm *g);
 // Panel height for a packed A of m rows: equal panels if possible, at most mr.
 size_t eti_gemm_a_height(const eti_gemm_kernel *kernel, size_t m);
 size_t eti_gemm_rows_height(const eti_gemm_kernel *kernel, size_t m);  // for A read as rows
-size_t eti_gemm_a_most(const eti_gemm_kernel *kernel, size_t m);       // the tallest, no padding
+size_t eti_gemm_a_most(const eti_gemm_kernel *kernel, size_t m);       // the tallest: m, at most mr
 // Elements of a fully packed operand (`height` rows or columns per panel); 0 when that overflows.
 size_t eti_gemm_packed_elements(size_t rows, size_t height, size_t k);
 

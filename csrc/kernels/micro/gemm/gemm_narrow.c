@@ -1,7 +1,9 @@
-// gemm_narrow.c — whole products in a few hundred bytes of stack, for runs that were given no work
-// memory: tiles of ROWS × COLUMNS elements, with operands packed PIECE values of k at a time. A
-// chunk longer than a piece continues its sum in memory, so every element is added as gemm.h says.
+// gemm_narrow.c — whole products on the stack, in less than 1.5 KiB, for threads with less work
+// memory than a panel takes: tiles of ROWS × COLUMNS elements, with operands packed LANE_BYTES of k
+// at a time. A chunk longer than such a piece continues its sum in memory, so every element is
+// added as gemm.h says.
 #include "kernels/micro/gemm/gemm.h"
+#include "kernels/micro/gemm/gemm_sizes.h"
 
 #include "runtime/check.h"
 
@@ -20,14 +22,11 @@ typedef struct room {
   _Alignas(64) char c[TILE_BYTES];    // when C is not in place
   _Alignas(64) char sum[TILE_BYTES];  // of a chunk after the first
 } room;
-
-static size_t at_most(size_t n, size_t limit) {
-  return n < limit ? n : limit;
-}
+_Static_assert(sizeof(room) < 1536, "the stack that the head of this file names");
 
 // Elements from `first` to the end of a panel, at most n.
 static size_t within_panel(const eti_gemm_operand *o, size_t first, size_t n) {
-  return o->data == NULL ? n : at_most(n, o->height - first % o->height);
+  return o->data == NULL ? n : eti_at_most(n, o->height - first % o->height);
 }
 
 // Sets the operand of a tile: in place, or n lanes packed at `dst`.
@@ -79,7 +78,7 @@ static void run_packed(const eti_gemm *g, room *r, eti_gemm_tile tile, size_t i,
   do {
     const size_t in_chunk = packs ? k0 % ETI_GEMM_CHUNK : 0;
     const bool is_later = packs && k0 >= ETI_GEMM_CHUNK;
-    tile.k = at_most(piece, at_most(g->k - k0, packs ? ETI_GEMM_CHUNK - in_chunk : g->k));
+    tile.k = eti_at_most(piece, eti_at_most(g->k - k0, packs ? ETI_GEMM_CHUNK - in_chunk : g->k));
     tile.init = in_chunk > 0 ? ETI_GEMM_KEEP : is_later ? ETI_GEMM_ZERO : g->init;
     tile.c = is_later ? r->sum : whole.c;
     tile.c_step = is_later ? COLUMNS : whole.c_step;
@@ -121,13 +120,13 @@ static void run_tile(const eti_gemm *g, room *r, size_t i, size_t m, size_t j, s
 
 void eti_gemm_run_narrow(const eti_gemm *g, const eti_gemm_part *p) {
   room r;
-  const size_t rows = g->a.point != NULL ? 1 : at_most(ROWS, g->kernel->mr);
-  const size_t columns = at_most(COLUMNS, g->kernel->nr);
+  const size_t rows = g->a.point != NULL ? 1 : eti_at_most(ROWS, g->kernel->mr);
+  const size_t columns = eti_at_most(COLUMNS, g->kernel->nr);
   for (size_t i = p->m0, m; i < p->m1; i += m) {
-    m = at_most(p->m1 - i, rows);
+    m = eti_at_most(p->m1 - i, rows);
     if (g->a.point == NULL) m = within_panel(&g->a, i, m);
     for (size_t j = p->n0, n; j < p->n1; j += n) {
-      n = within_panel(&g->b, j, at_most(p->n1 - j, columns));
+      n = within_panel(&g->b, j, eti_at_most(p->n1 - j, columns));
       run_tile(g, &r, i, m, j, n);
     }
   }

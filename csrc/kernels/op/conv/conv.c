@@ -452,6 +452,7 @@ static size_t phase_bytes(eti_conv *phase, bool is_dynamic, size_t n_threads) {
 }
 
 // Work memory for the products of all phases in the way of `ready`, with room for a staged image.
+// Not inlined: its copy of the convolution leaves the stack when it returns.
 static __attribute__((noinline)) size_t work_bytes(const eti_conv *c, const eti_conv_state *ready,
                                                    bool is_dynamic, size_t n_threads) {
   size_t most = 0;

@@ -121,10 +121,6 @@ DIFFERENCES: tuple[tuple[str, str], ...] = (
     ("*::TestQuantFusionPass::test_slice", "fused operators have another order; values are equal"),
     ("*::TestQuantIOPass::*", _OLD_MANAGER),
     (
-        "*::TestRegisterMutableBufferPass::*",
-        "DEFECT: transform() runs a pass on a copy, although the pass holds the manager's program.",
-    ),
-    (
         "*::TestRemoveViewCopy::test_spec",
         "lifetimes count the nodes of another graph: constants are folded",
     ),

@@ -13,7 +13,6 @@ import torch
 from torch import fx
 from torch.export import ExportedProgram
 from torch.export.graph_signature import (
-    ExportGraphSignature,
     InputKind,
     InputSpec,
     OutputKind,
@@ -223,5 +222,7 @@ def create_mutable_buffer(exp_program: ExportedProgram, name: str, data: torch.T
 def _sign(
     ep: ExportedProgram, inputs: list[InputSpec], outputs: list[OutputSpec] | None = None
 ) -> None:
-    results = ep.graph_signature.output_specs if outputs is None else outputs
-    ep._graph_signature = ExportGraphSignature(inputs, results)
+    """Change the signature in place: a pass manager that runs now has the same one."""
+    ep.graph_signature.input_specs[:] = inputs
+    if outputs is not None:
+        ep.graph_signature.output_specs[:] = outputs

@@ -21,6 +21,7 @@ from executorch_py.exir.ir.graph_modules import graph_modules
 from executorch_py.exir.passes.user.pass_manager import (
     ExportedProgramPassManager,
     PassType,
+    holds_program,
     run_passes,
 )
 from executorch_py.exir.program.config import EdgeCompileConfig
@@ -99,7 +100,11 @@ class EdgeProgramManager:
     def transform(
         self, passes: Passes, compile_config: EdgeCompileConfig | None = None
     ) -> EdgeProgramManager:
-        """A manager with the passes applied: a list or pass manager for all methods, or a dict."""
+        """A manager with the passes applied: a list or pass manager for all methods, or a dict.
+
+        This manager stays as it is, unless a pass has its program, `P(edge.exported_program())`:
+        such a pass changes that program, as with upstream.
+        """
         config = compile_config or self.compile_config
         if isinstance(passes, dict):
             _check_methods("transform", passes, self._edge_programs)
@@ -109,7 +114,9 @@ class EdgeProgramManager:
                 programs[name] = copy_program(program)
             else:
                 chosen = passes[name] if isinstance(passes, dict) else passes
-                programs[name] = run_passes(copy_program(program), chosen)
+                own = program if holds_program(chosen, program) else copy_program(program)
+                changed = run_passes(own, chosen)
+                programs[name] = copy_program(program) if changed is program else changed
         return self._successor(programs, config)
 
     def to_backend(self, partitioner: Partitioner | dict[str, Partitioner]) -> EdgeProgramManager:

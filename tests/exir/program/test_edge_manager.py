@@ -21,12 +21,14 @@ from executorch_py.exir import (
 from executorch_py.exir.decompose.keep_ops import decompose_for, keepable
 from executorch_py.exir.dialects._ops import ops as exir_ops
 from executorch_py.exir.error import ExportError
+from executorch_py.exir.ir.program_constants import create_mutable_buffer
 from executorch_py.exir.pass_base import (
     ExportedProgramPassBase,
     ExportedProgramPassResult,
     ExportPass,
 )
 from executorch_py.exir.pass_manager import ExportedProgramPassManager
+from executorch_py.runtime import Runtime
 
 aten = torch.ops.aten
 edge = exir_ops.edge.aten
@@ -155,6 +157,42 @@ def test_transform_takes_passes_in_every_form(make: Callable[[], Any]) -> None:
     assert "aten.relu.default" in names(manager.exported_program())
     lowered = to_edge_transform_and_lower(exported(), transform_passes=make())
     assert "aten.sin.default" in names(lowered.exported_program())
+
+
+class Remember(ExportPass):
+    """Adds a buffer to a program that it has, and writes the last sum to it in place."""
+
+    def __init__(self, program: ExportedProgram) -> None:
+        super().__init__()
+        self.program = program
+
+    def call(self, graph_module: torch.fx.GraphModule) -> PassResult:
+        buffer = create_mutable_buffer(self.program, "b_last", torch.zeros(2))
+        graph = graph_module.graph
+        (add,) = graph.find_nodes(op="call_function", target=edge.add.Tensor)
+        (index,) = (n for n in graph.find_nodes(op="placeholder") if n.name == "index")
+        with graph.inserting_after(add):
+            put = graph.call_function(edge.index_put_.default, (buffer, [index], add))
+        add.replace_all_uses_with(put, lambda reader: reader.op == "output")
+        self.program.graph_signature.replace_all_uses(add.name, put.name)
+        return PassResult(super().call(graph_module).graph_module, True)
+
+
+@pytest.mark.parametrize("make_list", [list, ExportedProgramPassManager])
+def test_a_pass_that_has_the_managers_program_changes_it(make_list: Callable[..., Any]) -> None:
+    class Sum(torch.nn.Module):
+        def forward(self, x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+            return x + x
+
+    x, index = torch.tensor([1.0, 2.0]), torch.tensor([1, 0])
+    config = EdgeCompileConfig(_check_ir_validity=False)
+    manager = to_edge(torch.export.export(Sum(), (x, index)), compile_config=config)
+    changed = manager.transform(make_list([Remember(manager.exported_program())]))
+    for one in (changed, manager):
+        signature = one.exported_program().graph_signature
+        assert signature.buffers_to_mutate == {"b_last": "last"}
+        method = Runtime.get().load_program(one.to_executorch().buffer).load_method("forward")
+        assert method.execute([x, index])[0].tolist() == [4.0, 2.0]
 
 
 def test_a_pass_that_breaks_the_dialect_is_refused() -> None:

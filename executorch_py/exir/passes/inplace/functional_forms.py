@@ -9,11 +9,16 @@ the operator is a user's with a kernel of its own.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
 from torch import fx
 from torch.export import ExportedProgram
+from torch.export.graph_signature import TensorArgument
 
 from executorch_py.exir.dialects.edge_ops import EdgeOpOverload, edge_op, ops
-from executorch_py.exir.ir.graph import mutation_targets
+from executorch_py.exir.ir.graph import mutation_targets, output_node
 from executorch_py.exir.ir.inplace_calls import functional_variant, is_read_after, owner_of
 from executorch_py.exir.ir.match import argument
 from executorch_py.exir.ir.op_traits import mutated_positions, op_key, op_overload
@@ -32,11 +37,43 @@ class FunctionalForms(Pass):
         if not found:
             return False
         position = {node: i for i, node in enumerate(graph.nodes)}
+        renamed = _read_results(program, found, position)
         changeable = set(mutation_targets(program).values())
         safe = [node for node in found if _is_safe(node, position, changeable)]
         for node in safe:
             _make_functional(node)
-        return bool(safe)
+        return bool(safe) or renamed
+
+
+def _read_results(
+    program: ExportedProgram, found: Sequence[fx.Node], position: Mapping[fx.Node, int]
+) -> bool:
+    """Let later readers of buffers that are their own new values read the operators' results.
+
+    A pass that adds `index_put_(buffer, …)` returns the buffer as its new value, where torch.export
+    returns the result.
+    """
+    specs = program.graph_signature.output_specs
+    returned: Any = output_node(program.graph).args[0]
+    states = {
+        returned[i]: i
+        for i, name in mutation_targets(program).items()
+        if getattr(returned[i], "op", "") == "placeholder" and returned[i].name == name
+    }
+    changed = False
+    for node in found:
+        written: Any = node.args[0]
+        i = states.pop(written, None) if isinstance(written, fx.Node) else None
+        if i is None:
+            continue
+        written.replace_all_uses_with(
+            node, lambda reader, after=position[node]: position[reader] > after
+        )
+        specs[i] = replace(specs[i], arg=TensorArgument(node.name))
+        states[node] = i
+        node.meta.setdefault("val", written.meta["val"])
+        changed = True
+    return changed
 
 
 def _has_form(node: fx.Node) -> bool:

@@ -160,6 +160,13 @@ def _run(fn: Any, program: ExportedProgram) -> tuple[ExportedProgram, bool]:
     return program, True
 
 
+def holds_program(passes: Any, ep: ExportedProgram) -> bool:
+    """Whether a pass of a list or pass manager has a program as its attribute."""
+    listed = passes.passes if isinstance(passes, _FxPassManager) else _checked_passes(passes)
+    held = (vars(getattr(fn, "__wrapped__", fn)) for fn in listed if hasattr(fn, "__dict__"))
+    return any(value is ep for attributes in held for value in attributes.values())
+
+
 def run_passes(ep: ExportedProgram, passes: Any) -> ExportedProgram:
     """Run a list of passes or a pass manager over a program that may be changed."""
     if isinstance(passes, _FxPassManager) and not isinstance(passes, ExportedProgramPassManager):

@@ -1,13 +1,14 @@
 """ReplaceViewCopyWithViewPass: a `view_copy` becomes a view that shares the memory of its base.
 
-Such a node becomes `memory.view`; its spec uses the base's memory. Static views vanish at emission,
-dynamic ones cost a pointer assignment. Some stay copies: returned views of the method's inputs and
-constants, returned views where outputs may be unplanned, and views that are read after a write to
-their base.
+Such a node becomes `memory.view`; its spec uses the base's memory, and a view that has no spec yet
+gets one. Static views vanish at emission, dynamic ones cost a pointer assignment. Some stay copies:
+returned views of the method's inputs and constants, returned views where outputs may be unplanned,
+and views that are read after a write to their base.
 """
 
 from __future__ import annotations
 
+import torch
 from torch import fx
 from torch.utils import _pytree as pytree
 
@@ -49,7 +50,12 @@ class _Elision:
     def run(self) -> bool:
         changed = False
         for node in list(self.graph.nodes):
-            if is_call(node, "aten::view_copy") and self._can_share(node):
+            if not is_call(node, "aten::view_copy"):
+                continue
+            if "spec" not in node.meta and isinstance(node.meta.get("val"), torch.Tensor):
+                node.meta["spec"] = TensorSpec.from_tensor(node.meta["val"])
+                changed = True
+            if self._can_share(node):
                 self._share(node)
                 changed = True
         return changed

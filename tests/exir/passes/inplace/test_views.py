@@ -15,13 +15,27 @@ from torch import nn
 from torch.export import Dim
 from torch.utils import _pytree as pytree
 
-from executorch_py.exir import to_edge
+from executorch_py.exir import memory, to_edge
 from executorch_py.exir.ir.graph import source_line
 from executorch_py.exir.ir.op_traits import op_key
+from executorch_py.exir.ir.tensor_spec import TensorSpec
+from executorch_py.exir.passes import ReplaceViewCopyWithViewPass
 from executorch_py.exir.passes.memory_planning_pass import MemoryPlanningPass
 from executorch_py.exir.program.config import ExecutorchBackendConfig
 
 Lower = Callable[..., Any]
+
+
+def test_the_pass_gives_views_specs_where_only_inputs_have_them() -> None:
+    x = torch.ones(2, 3)
+    views = Formula(lambda x: torch.ops.aten.view_copy.default(x, [-1, 2]) + 1)
+    gm = torch.export.export(views, (x,)).graph_module
+    for node in gm.graph.find_nodes(op="placeholder"):
+        node.meta["spec"] = TensorSpec.from_tensor(node.meta["val"])
+    result = ReplaceViewCopyWithViewPass()(gm)
+    (view,) = (n for n in result.graph_module.graph.nodes if n.target is memory.view)
+    assert result.modified and list(view.meta["spec"].shape) == [3, 2]
+    assert view.meta["spec"].storage_base is view.args[0].meta["spec"]
 
 
 class Formula(nn.Module):

@@ -18,6 +18,7 @@ from functools import lru_cache
 from typing import IO, Any
 
 import torch
+from torch._subclasses import FakeTensor
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 
@@ -351,6 +352,17 @@ def _refuse_unsaveable(gm: GraphModule) -> None:
                 )
 
 
+def _refuse_fake(ep: ExportedProgram) -> None:
+    """Refuse weights without numbers, which torch would write as zeros."""
+    for name, value in [*ep.state_dict.items(), *ep.constants.items()]:
+        if isinstance(value, FakeTensor):
+            raise ExportError(
+                ExportErrorType.NOT_SUPPORTED,
+                f"'{name}': expected a tensor with numbers, got a fake tensor: load the weights "
+                "before the program is saved",
+            )
+
+
 def save(
     ep_save: ExportedProgram,
     f: File,
@@ -366,6 +378,7 @@ def save(
         raise TypeError(f"expected an ExportedProgram, got {type(ep_save).__name__}")
     _register()
     _refuse_unsaveable(ep_save.graph_module)
+    _refuse_fake(ep_save)
     ep = copy_program(ep_save)
     modules = _detach_delegates(ep)
     files = dict(extra_files or {})

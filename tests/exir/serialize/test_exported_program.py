@@ -118,6 +118,15 @@ def test_a_program_lowered_for_the_runtime_is_refused(monkeypatch: pytest.Monkey
         exir.save(Net(), io.BytesIO())  # type: ignore[arg-type]
 
 
+def test_weights_without_numbers_are_refused() -> None:
+    ep = exir.to_edge(torch.export.export(torch.nn.Linear(2, 2), (torch.ones(2),)))
+    program = ep.exported_program()
+    mode = torch._subclasses.FakeTensorMode()
+    program._state_dict = {name: mode.from_tensor(w) for name, w in program.state_dict.items()}
+    with pytest.raises(ExportError, match="'weight': expected a tensor with numbers, got a fake"):
+        exir.save(program, io.BytesIO())
+
+
 def test_a_program_is_read_from_the_file_that_it_was_just_written_to() -> None:
     ep = edge_program()
     with tempfile.NamedTemporaryFile() as file:

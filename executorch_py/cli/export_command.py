@@ -8,6 +8,7 @@ import re
 import sys
 import traceback
 
+from executorch_py.cli.run import check_output
 from executorch_py.terminal_text import message_text
 
 
@@ -19,6 +20,8 @@ def export(options: argparse.Namespace) -> int:
         )
     if options.calibrate and options.quantize != "int8":
         raise ValueError("--calibrate: expected --quantize int8 beside it, got none")
+    if options.output:
+        check_output(options.output, ".pte")
     try:
         from executorch_py.export.command_line import export_model
 

@@ -21,7 +21,7 @@ def run(options: argparse.Namespace) -> int:
     if options.repeat < 1:
         raise ValueError(f"--repeat: expected 1 or more, got {options.repeat}")
     if options.output:
-        check_output(options.output)
+        check_output(options.output, ".npz")
     started = time.perf_counter()
     program = Runtime.get().load_program(
         options.file, data_path=options.data or None, n_threads=options.threads
@@ -137,10 +137,10 @@ def show_outputs(signature: Signature, outputs: list[Any], whole: bool) -> None:
         print("  " + text.replace("\n", "\n  "))
 
 
-def check_output(path: str) -> None:
-    """Refuse a file that cannot be written, before the program runs."""
-    if Path(path).suffix != ".npz":
-        raise ValueError(f"--output: expected a name that ends in .npz, got {path!r}")
+def check_output(path: str, suffix: str) -> None:
+    """Refuse a file that cannot be written, before the work that makes its contents."""
+    if Path(path).suffix != suffix:
+        raise ValueError(f"--output: expected a name that ends in {suffix}, got {path!r}")
     folder = Path(path).absolute().parent
     if not folder.is_dir():
         raise ValueError(f"--output: expected an existing folder {str(folder)!r}, got none")

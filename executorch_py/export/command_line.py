@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import inspect
 import io
 import logging
 import pkgutil
@@ -27,12 +28,15 @@ from executorch_py.exir.program.executorch import ExecutorchProgramManager
 from executorch_py.exir.program.lower import to_edge_transform_and_lower
 from executorch_py.exir.trace_errors import TraceError, readable_errors
 from executorch_py.export.example_inputs import Examples, calibration_samples, example_inputs
+from executorch_py.runtime import Runtime
+
+# The signature of any call.
+_BOTH = inspect.signature(lambda *args, **kwargs: None)
 
 
 def export_model(options: Namespace) -> int:
     """Export the model of the options to a file; returns 0, or raises what went wrong."""
     output = Path(options.output) if options.output else Path(f"{_stem(options.model)}.pte")
-    _check_output(output)
     with _quiet(options.verbose):
         model, exported, examples = _exported(options)
         reference = model
@@ -40,7 +44,7 @@ def export_model(options: Namespace) -> int:
             exported = _quantized(exported, examples, options)
             reference = exported.module()
         program = _lowered(exported, options.backend)
-    print(program._load("forward").signature)
+    print(Runtime.get().load_program(program.buffer).signature)
     if options.verify:
         print(program.verify(reference, *examples.args, **examples.kwargs))
     program.save(output)
@@ -54,14 +58,6 @@ def _print_result(program: ExecutorchProgramManager, output: Path, options: Name
     if not options.verify:
         print("not compared with eager torch: --verify does that")
     print(f"run it: executorch_py run {output} --random")
-
-
-def _check_output(output: Path) -> None:
-    if output.suffix != ".pte":
-        raise ValueError(f"--output: expected a name that ends in .pte, got {str(output)!r}")
-    if not output.absolute().parent.is_dir():
-        folder = output.absolute().parent
-        raise ValueError(f"--output: expected an existing folder {str(folder)!r}, got none")
 
 
 def _stem(model: str) -> str:
@@ -169,6 +165,7 @@ def _quantized(exported: ExportedProgram, examples: Examples, options: Namespace
     """The exported program of the quantized model."""
     from executorch_py.backends.xnnpack.quantizer.xnnpack_quantizer import XNNPACKQuantizer
     from executorch_py.quantizer import (
+        calibrate,
         convert_pt2e,
         get_symmetric_quantization_config,
         prepare_pt2e,
@@ -180,9 +177,7 @@ def _quantized(exported: ExportedProgram, examples: Examples, options: Namespace
     samples = calibration_samples(options.calibrate, examples)
     if not options.calibrate and not is_dynamic:
         print("calibrated on random inputs: give real ones with --calibrate, or accuracy is lost")
-    with torch.no_grad():
-        for sample in samples:
-            prepared(*sample.args, **sample.kwargs)
+    calibrate(prepared, [_BOTH.bind(*sample.args, **sample.kwargs) for sample in samples])
     with torch.no_grad(), readable_errors(options.verbose, "add --verbose"):
         return torch.export.export(
             convert_pt2e(prepared), examples.args, examples.kwargs, dynamic_shapes=examples.shapes

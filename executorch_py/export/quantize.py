@@ -28,7 +28,7 @@ def quantize_graph(
     model: nn.Module, samples: Sequence[tuple[Any, ...]], recipe: QuantizationRecipe
 ) -> fx.GraphModule:
     """The model's graph, prepared, calibrated on the samples (or trained), and converted."""
-    from executorch_py.quantizer import convert_pt2e, prepare_pt2e, prepare_qat_pt2e
+    from executorch_py.quantizer import calibrate, convert_pt2e, prepare_pt2e, prepare_qat_pt2e
 
     quantizer = _one_quantizer(recipe.quantizers or [])
     if recipe.is_qat:
@@ -41,9 +41,8 @@ def quantize_graph(
     if recipe.is_qat:
         _train(prepared, recipe)
     else:
-        calibration = recipe.calibration_inputs_fn
-        for sample in samples if calibration is None else calibration():
-            prepared(*sample)
+        given = recipe.calibration_inputs_fn
+        calibrate(prepared, samples if given is None else given(), progress=False)
     converted = convert_pt2e(_apply(prepared, recipe.pre_convert_passes))
     return _apply(converted, recipe.post_convert_passes)
 

@@ -21,8 +21,11 @@ BETWEEN_LINES = 0.2  # seconds
 def arguments_of(sample: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The positional and named arguments of a sample.
 
-    A tuple or list holds positional arguments, a mapping named ones; anything else is one argument.
+    A tuple or list holds positional arguments, a mapping named ones, and the BoundArguments of the
+    standard library both; anything else is one argument.
     """
+    if isinstance(sample, inspect.BoundArguments):
+        return sample.args, sample.kwargs
     if isinstance(sample, Mapping):
         return (), dict(sample)
     return (tuple(sample), {}) if isinstance(sample, (tuple, list)) else ((sample,), {})

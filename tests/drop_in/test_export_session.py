@@ -28,6 +28,7 @@ from executorch_py.export import (
     StageType,
     export,
 )
+from executorch_py.quantizer import CalibrationError
 from executorch_py.runtime import Runtime
 
 X = torch.linspace(-1, 1, 24).reshape(3, 8)
@@ -127,6 +128,10 @@ def test_mistakes_are_named() -> None:
         session.get_pte_buffer()
     quantizer = XNNPACKQuantizer().set_global(get_symmetric_quantization_config(is_qat=True))
     qat = QuantizationRecipe(quantizers=[quantizer], is_qat=True)
+    static = XNNPACKQuantizer().set_global(get_symmetric_quantization_config())
+    calibrated = QuantizationRecipe(quantizers=[static])
+    with pytest.raises(CalibrationError, match=r"sample 1: .*labels are no inputs"):
+        export(net(), [(X,), (X, X)], ExportRecipe(quantization_recipe=calibrated))
     with pytest.raises(ValueError, match="expected train_fn with is_qat=True"):
         export(net(), [(X,)], ExportRecipe(quantization_recipe=qat))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -146,6 +147,17 @@ class Rows(torch.utils.data.Dataset[torch.Tensor]):
 
     def __getitem__(self, index: int) -> torch.Tensor:
         return torch.full((2, 6), float(index % 3))
+
+
+def test_a_sample_may_have_arguments_of_both_kinds() -> None:
+    class Scaled(Net):
+        def forward(self, x: torch.Tensor, *, scale: torch.Tensor) -> torch.Tensor:
+            return super().forward(x * scale)
+
+    call = inspect.signature(Scaled().forward).bind(X, scale=torch.ones(1))
+    graph = torch.export.export(Scaled().eval(), call.args, call.kwargs).module()
+    quantizer = XNNPACKQuantizer().set_global(get_symmetric_quantization_config())
+    assert calibrate(prepare_pt2e(graph, quantizer), [call, call]) == 2
 
 
 def test_a_map_style_dataset_is_data() -> None:

@@ -35,14 +35,16 @@ class ConvertDtypePass(ExportPass):
         self.src_dtype, self.dst_dtype = src_dtype, dst_dtype
 
     def call(self, graph_module: fx.GraphModule) -> PassResult:
+        modified = False
         for node in list(graph_module.graph.nodes):
             if node.op == "placeholder" and self._is_source(node.meta["val"]):
                 self._convert_input(graph_module.graph, node)
+                modified = True
             elif node.op == "call_function" and node.target is not operator.getitem:
-                self._convert_call(node)
+                modified |= self._convert_call(node)
             elif node.op == "output":
-                self._convert_results(graph_module.graph, node)
-        return PassResult(graph_module, True)
+                modified |= self._convert_results(graph_module.graph, node)
+        return PassResult(graph_module, modified)
 
     def _is_source(self, value: Any) -> bool:
         return isinstance(value, FakeTensor) and value.dtype == self.src_dtype
@@ -53,14 +55,15 @@ class ConvertDtypePass(ExportPass):
         copy.meta["val"] = node.meta["val"].to(self.dst_dtype)
         node.replace_all_uses_with(copy, delete_user_cb=lambda user: user is not copy)
 
-    def _convert_call(self, node: fx.Node) -> None:
+    def _convert_call(self, node: fx.Node) -> bool:
         if not self._is_source(node.meta["val"]):
-            return
+            return False
         node.meta["val"] = node.meta["val"].to(self.dst_dtype)
         if any(a.name == "dtype" for a in node.target._schema.arguments):
             node.update_kwarg("dtype", self.dst_dtype)
+        return True
 
-    def _convert_results(self, graph: fx.Graph, output: fx.Node) -> None:
+    def _convert_results(self, graph: fx.Graph, output: fx.Node) -> bool:
         results: Any = list(output.args[0])
         for i, value in enumerate(output.meta["val"]):
             if self._is_source(value):
@@ -68,7 +71,9 @@ class ConvertDtypePass(ExportPass):
                     dtype = {"dtype": self.src_dtype}
                     results[i] = graph.call_function(self.copy_op, (results[i],), dtype)
                 results[i].meta["val"] = value
+        changed = any(map(self._is_source, output.meta["val"]))
         output.args = (tuple(results),)
+        return changed
 
 
 class I64toI32(ConvertDtypePass):

@@ -150,11 +150,15 @@ class RemoveGetItemPass(ExportPass):
             _aten.max_pool2d_with_indices.default: _aten.max_pool2d.default,
             _aten.max.dim: _aten.amax.default,
         }
+        modified = False
         for node in list(graph_module.graph.nodes):
             target = single.get(node.target) if node.op == "call_function" else None
             if target is None or (len(node.users) == 2 and target == _aten.amax.default):
                 continue
             self._replace(graph_module.graph, node, target)
+            modified = True
+        if not modified:
+            return PassResult(graph_module, False)
         graph_module.recompile()
         return PassResult(super().call(graph_module).graph_module, True)
 
@@ -198,6 +202,8 @@ class FuseBatchNormWithConvPass(ExportPass):
             if self.can_fuse(conv, norm, self.exported_program):
                 self._fuse(graph_module, conv, norm, fused)
                 fused += 1
+        if fused == 0:
+            return PassResult(graph_module, False)
         graph_module.recompile()
         return PassResult(super().call(graph_module).graph_module, True)
 

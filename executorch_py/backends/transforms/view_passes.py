@@ -24,8 +24,9 @@ __all__ = [
     "ViewCopyToSqueezeUnsqueezePass",
 ]
 
-# Operators must exist before the tables below name them.
-assert DimOrderOpsMap and register_quantized_ops()
+# Operators must exist before the tables below name them; an import makes the first.
+assert DimOrderOpsMap
+register_quantized_ops()
 _aten: Any = ops.edge.aten
 _VIEW = _aten.view_copy.default
 _MOVES = ("alias_copy", "clone", "_to_copy")
@@ -191,9 +192,10 @@ class Rank0ToRank1Pass(ExportPass):
     """Values of inputs without dimensions get the shape [1, 1]."""
 
     def call(self, graph_module: fx.GraphModule) -> PassResult:
+        modified = False
         for node in graph_module.graph.find_nodes(op="placeholder"):
             value = node.meta["val"]
             if getattr(value, "shape", None) == ():
                 node.meta["val"] = value.reshape(1, 1)
-        graph_module.recompile()
-        return PassResult(graph_module, True)
+                modified = True
+        return PassResult(graph_module, modified)

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 import torch
 from support.tolerance import F32, assert_near
 from torch import fx, nn
 from torch.export import ExportedProgram, export
 
+from executorch_py.backends.transforms.dtype_passes import I64toI32
 from executorch_py.backends.transforms.operator_passes import (
     FuseBatchNormWithConvPass,
+    RemoveGetItemPass,
     ReplaceScalarWithTensorArgPass,
 )
+from executorch_py.backends.transforms.view_passes import Rank0ToRank1Pass
 from executorch_py.exir import EdgeCompileConfig, to_edge
+from executorch_py.exir.passes.user.upstream_passes import ToDevicePass
+from executorch_py.extension.llm.custom_ops.model_sharding import SplitGraph
 
 
 def edge_program(model: nn.Module, *inputs: torch.Tensor) -> ExportedProgram:
@@ -47,6 +55,25 @@ def test_a_batch_norm_is_folded_into_any_convolution(conv: nn.Module) -> None:
     fused = FuseBatchNormWithConvPass(ep)(ep.graph_module).graph_module
     assert not any("batch_norm" in str(node.target) for node in fused.graph.nodes)
     assert_near(results(fused, ep, x)[0], net(x), F32)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda ep: FuseBatchNormWithConvPass(ep),
+        lambda ep: RemoveGetItemPass(),
+        lambda ep: I64toI32(),
+        lambda ep: Rank0ToRank1Pass(),
+        lambda ep: ToDevicePass("cpu"),
+        lambda ep: SplitGraph([1]),
+    ],
+    ids=["batch norm", "getitem", "dtype", "rank", "device", "shards"],
+)
+def test_a_pass_that_changes_nothing_says_so(make: Callable[[ExportedProgram], Any]) -> None:
+    ep = edge_program(nn.ReLU(), torch.ones(2, 3))
+    before = str(ep.graph)
+    result = make(ep)(ep.graph_module)
+    assert not result.modified and str(result.graph_module.graph) == before
 
 
 class Scalars(nn.Module):

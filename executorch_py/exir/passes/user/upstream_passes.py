@@ -65,9 +65,12 @@ class ToDevicePass(ExportPass):
         self.device = torch.device(device)
 
     def call(self, graph_module: fx.GraphModule) -> PassResult:
+        tensors = (*graph_module.parameters(), *graph_module.buffers())
+        modified = any(tensor.device != self.device for tensor in tensors)
         moved = graph_module.to(self.device)
         for node in moved.graph.nodes:
-            if node.op == "call_function" and "device" in node.kwargs:
+            if node.op == "call_function" and node.kwargs.get("device", self.device) != self.device:
                 node.update_kwarg("device", self.device)
+                modified = True
         moved.recompile()
-        return PassResult(moved, True)
+        return PassResult(moved, modified)

@@ -42,6 +42,7 @@ class SplitGraph(ExportPass):
         self.layer_prefix_offsets = dict(layer_prefix_offsets or {})
 
     def call(self, graph_module: fx.GraphModule) -> PassResult:
+        modified = False
         previous: tuple[fx.Node, int] | None = None
         for node in list(graph_module.graph.nodes):
             layer = self._layer_of(node)
@@ -49,9 +50,11 @@ class SplitGraph(ExportPass):
                 continue
             if previous and layer in self.shard_layers and previous[1] == layer - 1:
                 _mark(graph_module.graph, previous[0])
+                modified = True
             previous = node, layer
-        graph_module.recompile()
-        return PassResult(graph_module, True)
+        if modified:
+            graph_module.recompile()
+        return PassResult(graph_module, modified)
 
     def _layer_of(self, node: fx.Node) -> int | None:
         stack = node.meta.get("nn_module_stack") if node.op == "call_function" else None

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
 
 _PACKAGE = "executorch_py"
-WITHOUT_ENTRIES = frozenset({"atomic_file", "errors", "runtime", "terminal_text"})
+WITHOUT_ENTRIES = frozenset(
+    {"atomic_file", "cli", "errors", "input_spec", "runtime", "terminal_text", "toolchain"}
+)
 
 
 class PathFinder:

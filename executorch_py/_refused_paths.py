@@ -2,8 +2,8 @@
 
 An entry names paths ("devtools.visualization", with all below it) or names of a path
 ("exir.tracer:dispatch_trace"). Importing one raises an ImportError that gives the reason and the
-replacement. `_upstream_paths.py` looks entries up; modules with refused names call
-`refuse`. A path that gets a module loses its entry.
+replacement. `_upstream_paths.py` looks entries up by `refuse_path` and `refuse_name`. A path that
+gets a module loses its entry.
 """
 
 from __future__ import annotations

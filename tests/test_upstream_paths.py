@@ -81,9 +81,10 @@ def test_importing_a_path_without_a_list_of_names_imports_nothing_behind_it() ->
     subprocess.run([sys.executable, "-c", script], check=True)
 
 
-def test_importing_the_runtime_loads_no_table_of_paths() -> None:
+@pytest.mark.parametrize("name", ["runtime", "cli.main", "input_spec", "toolchain.compiler"])
+def test_importing_what_has_no_former_path_loads_no_table_of_paths(name: str) -> None:
     script = (
-        "import sys, executorch_py.runtime\n"
+        f"import sys, executorch_py.{name}\n"
         "assert not [name for name in sys.modules if name.endswith('_paths')]\n"
     )
     subprocess.run([sys.executable, "-c", script], check=True)

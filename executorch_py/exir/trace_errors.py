@@ -61,12 +61,16 @@ def advice_text(advice: Advice, more: str) -> str:
     return "\n".join(lines)
 
 
+def _also(builtin: type[Exception]) -> type[TraceError]:
+    return type("TraceError", (TraceError, builtin), {"__module__": __name__})
+
+
+_CLASSES = {builtin: _also(builtin) for builtin in (ValueError, TypeError, IndexError)}
+
+
 def _class_for(error: Exception) -> type[TraceError]:
     """The error's class: also a ValueError or TypeError where torch's error is one."""
-    for builtin in (ValueError, TypeError, IndexError):
-        if isinstance(error, builtin):
-            return type("TraceError", (TraceError, builtin), {"__module__": __name__})
-    return TraceError
+    return next((made for cls, made in _CLASSES.items() if isinstance(error, cls)), TraceError)
 
 
 __all__ = ["TraceError", "readable_errors"]

@@ -16,7 +16,7 @@ from support.tolerance import EXACT, assert_near
 from torch import nn
 from torch.export import Dim, export
 
-from executorch_py.exir import readable_errors, to_edge
+from executorch_py.exir import readable_errors, to_edge, trace_errors
 from executorch_py.exir.error import ExportError
 from executorch_py.exir.trace_errors import TraceError
 from executorch_py.export import export as export_session
@@ -327,6 +327,12 @@ def test_torchs_page_is_the_cause_on_request(monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(TraceError) as caught, readable_errors():
         export(Model(branch), (X,))
     assert "data-dependent expression" in str(caught.value.__cause__)
+
+
+@pytest.mark.parametrize("builtin", [ValueError, TypeError, IndexError])
+def test_errors_of_one_kind_have_one_class(builtin: type[Exception]) -> None:
+    made = [trace_errors._class_for(builtin("x")) for _ in range(2)]
+    assert made[0] is made[1] and issubclass(made[0], TraceError) and issubclass(made[0], builtin)
 
 
 def test_unknown_errors_pass_unchanged() -> None:

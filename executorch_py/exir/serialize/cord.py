@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import io
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, BinaryIO
 
@@ -131,14 +131,6 @@ class Cord:
         missing = -self._size % alignment
         if missing:
             self.append(bytes(missing))
-
-    def pieces(self) -> Iterator[bytes | bytearray | memoryview]:
-        """The pieces in order, tensors checked, files read."""
-        for piece in self._pieces:
-            if isinstance(piece, FileBackedData):
-                yield piece.to_bytes()
-            else:
-                yield piece.view() if isinstance(piece, StoredTensor) else piece
 
     def __bytes__(self) -> bytes:
         # Not a join, which would hold every piece at once, those made on demand too.

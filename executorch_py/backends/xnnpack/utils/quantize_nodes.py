@@ -121,12 +121,9 @@ def _affine_parts(node: fx.Node) -> tuple[Any, Any, Any]:
     """Block sizes, converted value and scales of torchao's operators."""
     source: Any = node.args[0]
     scales: Any = node.args[2]
-    block = [b.meta["val"] if isinstance(b, fx.Node) else b for b in _list(node.args[1])]
+    sizes: Any = node.args[1]
+    block = [b.meta["val"] if isinstance(b, fx.Node) else b for b in sizes]
     return block, source.meta["val"], scales.meta["val"]
-
-
-def _list(value: Any) -> list[Any]:
-    return list(value)
 
 
 def extract_qdq_affine_op_args_for_decomposed_ops(node: fx.Node) -> Any:
@@ -136,10 +133,11 @@ def extract_qdq_affine_op_args_for_decomposed_ops(node: fx.Node) -> Any:
     """
     if not is_affine_qdq(node) or node.args[4] != torch.int8:
         return None, None
-    block, dtype = node.args[1], node.args[4]
+    block: Any = node.args[1]
+    dtype = node.args[4]
     given = len(node.args) > 6
     limits = list(node.args[5:7]) if given else [-128, 127]
-    group = [_list(block)[-1]] if is_per_channel_group(node) else []
+    group = [block[-1]] if is_per_channel_group(node) else []
     return [node.args[0], node.args[2], node.args[3], *limits, dtype, *group, node.args[-1]]
 
 

@@ -216,7 +216,7 @@ PYTHON_ARROWS: dict[str, set[str]] = {
     | _exir("decompose", "ir")
     | _xnnpack("partition", "support"),
     _XNNPACK: _xnnpack("partition", "preprocess", "utils"),
-    "executorch_py.export.command_line": {"executorch_py.quantizer"}
+    "executorch_py.export.command_line": {"executorch_py.quantizer", "executorch_py.runtime"}
     | {"executorch_py.export.example_inputs"}
     | _exir("program", "trace_errors")
     | _xnnpack("partition", "quantizer"),

@@ -7,6 +7,7 @@ one shape are many, so the nearest one counts. Knows no graphs.
 from __future__ import annotations
 
 import itertools
+import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -23,6 +24,10 @@ FURTHEST = 1.0
 # arithmetic of backends exceeds it for some elements, but never for many.
 TIE = 0.55
 MOST_BEYOND_TIE = 1 / 16
+# Elements of a slice along one dimension, such as a channel, from which on it is judged alone, and
+# what chance adds to the share of one of many slices, in standard deviations.
+_SLICE = 8
+_CHANCE = 5.0
 # Largest ratio of distances from floats that nobody rounded: a backend's that finds scales at run
 # time, and eager torch's.
 ROUNDED_FACTOR = 2.0
@@ -36,7 +41,10 @@ _CORRELATED = 0.99
 
 @dataclass(frozen=True)
 class Distances:
-    """Distances of integers from the numbers that eager torch rounds, in steps."""
+    """Distances of integers from the numbers that eager torch rounds, in steps.
+
+    `crowded`: a slice with too many of the integers beyond a tie, as text; "" if there is none.
+    """
 
     furthest: float
     beyond: int
@@ -44,10 +52,12 @@ class Distances:
     elements: int
     changed: int
     worst: tuple[int, ...] = ()
+    crowded: str = ""
 
     @property
     def ok(self) -> bool:
-        return self.beyond == 0 and self.beyond_tie <= MOST_BEYOND_TIE * self.elements
+        few = self.beyond_tie <= MOST_BEYOND_TIE * self.elements
+        return self.beyond == 0 and few and not self.crowded
 
     @property
     def rank(self) -> tuple[int, int, int]:
@@ -173,7 +183,26 @@ def distances_of(found: torch.Tensor, exact: torch.Tensor, rounded: torch.Tensor
         elements=off.numel(),
         changed=int((found != rounded).sum()),
         worst=tuple(int(i) for i in at),
+        crowded=_crowded(off > TIE),
     )
+
+
+def _crowded(beyond_tie: torch.Tensor) -> str:
+    """The slice of which more integers are beyond a tie than chance explains: one wrong channel."""
+    for dim, counts, n in _slices(beyond_tie.to(torch.float64)):
+        deviation = math.sqrt(n * MOST_BEYOND_TIE * (1 - MOST_BEYOND_TIE))
+        at = int(counts.argmax())
+        if counts[at] > n * MOST_BEYOND_TIE + _CHANCE * deviation:
+            return f"{int(counts[at])} of the {n} at index {at} of dim {dim}"
+    return ""
+
+
+def _slices(values: torch.Tensor) -> Iterator[tuple[int, torch.Tensor, int]]:
+    """For each dimension with slices of enough elements their sums, and the number of elements."""
+    for dim, size in enumerate(values.shape):
+        if size > 1 and values.numel() // size >= _SLICE:
+            others = [d for d in range(values.dim()) if d != dim]
+            yield dim, values.sum(others), values.numel() // size
 
 
 def limits_of(unrounded: torch.Tensor, eager: torch.Tensor) -> tuple[float, float]:

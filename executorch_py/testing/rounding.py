@@ -179,9 +179,12 @@ def _described(difference: Difference) -> str:
         return f"{start}: the file has no integers near those of eager torch"
     d = match.distances
     limit = FURTHEST if d.beyond else TIE
+    count = f"{d.beyond or d.beyond_tie} of {d.elements}"
+    if d.crowded and not d.beyond:
+        count = d.crowded
     found, exact = match.found[d.worst].item(), rounding.exact[d.worst].item()
     return (
-        f"{start}: {d.beyond or d.beyond_tie} of {d.elements} integers of the file are more than "
+        f"{start}: {count} integers of the file are more than "
         f"{limit:g} step from the numbers that eager torch rounds; worst at {list(d.worst)}: "
         f"program {found}, eager {exact:.6g}"
     )

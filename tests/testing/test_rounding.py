@@ -199,13 +199,24 @@ def test_a_permuted_output_is_found_behind_the_last_integers(name: str, lowering
     assert "behind integers that agree" in named(text)
 
 
-@pytest.mark.parametrize("lowering", ["xnnpack", "portable"])
-def test_a_wrong_weight_of_a_dynamic_layer_is_found_and_its_node_named(lowering: str) -> None:
+@pytest.mark.parametrize(
+    ("lowering", "change", "node"),
+    [("xnnpack", 2, "'linear' (aten::linear, a)"), ("portable", 8, "'relu' (aten::relu)")],
+)
+def test_a_wrong_weight_of_a_dynamic_layer_is_found_and_its_node_named(
+    lowering: str, change: int, node: str
+) -> None:
     model, x = quantized("several", DYNAMIC)
     program = lowered(model, x, lowering)
-    change_weight(program, int8_weights(model)[0], row=3, change=8)
-    line = named(failure(program, model, x))
-    assert "'linear' (aten::linear, a)" in line or "'relu' (aten::relu)" in line
+    change_weight(program, int8_weights(model)[0], row=3, change=change)
+    assert node in named(failure(program, model, x))
+
+
+def test_a_weight_of_a_dynamic_layer_that_is_one_step_off_is_found() -> None:
+    model, x = quantized("several", DYNAMIC)
+    program = lowered(model, x, "portable")
+    change_weight(program, int8_weights(model)[0], row=3, change=1)
+    assert "elements differ" in failure(program, model, x)
 
 
 def test_a_file_whose_delegate_cannot_run_alone_is_judged_by_the_sensitivity(

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import fx, nn
 
+from executorch_py.exir.ir.decibels import sqnr_db
 from executorch_py.exir.ir.graph import deep_copy
 from executorch_py.exir.trace_errors import readable_errors
 from executorch_py.quantizer import fold_batch_norm
@@ -81,13 +82,6 @@ def float_graph(model: nn.Module, sample: Any) -> fx.GraphModule:
             graph = torch.export.export(model, positional, named).module()
     fold_batch_norm.fold_all(graph)
     return graph
-
-
-def sqnr_db(wanted: float, difference: float) -> float:
-    """The ratio of two powers, signal over noise, in decibels."""
-    if difference == 0:
-        return math.inf
-    return 10 * math.log10(wanted / difference) if wanted > 0 else -math.inf
 
 
 _COLUMNS = (

@@ -21,6 +21,7 @@ from torch import fx
 from torch.utils import _pytree as pytree
 
 from executorch_py.exir.ir.op_traits import (
+    ATEN_MOVES,
     CHOOSE_QPARAMS,
     DEQUANTIZE,
     QUANTIZE,
@@ -30,14 +31,6 @@ from executorch_py.exir.ir.op_traits import (
 from executorch_py.testing.file_values import FileValue
 from executorch_py.testing.graph_values import ModelGraph, arguments_of, last_uses, value_of
 from executorch_py.testing.nearest import Distances, Match, Pool
-
-# Operators of exported graphs that only move elements; the operand is the first argument.
-_MOVES = """
-    view reshape _unsafe_view flatten.using_ints unflatten.int t permute transpose.int movedim.int
-    contiguous clone alias expand unsqueeze squeeze squeeze.dim squeeze.dims slice.Tensor select.int
-    narrow chunk split.Tensor split_with_sizes unbind.int flip roll
-"""
-MOVES = frozenset(f"aten::{name}" for name in _MOVES.split())
 
 
 @dataclass(frozen=True)
@@ -172,7 +165,7 @@ class Lockstep:
             return None
         if key in DEQUANTIZE:
             return carried
-        if key in MOVES or is_getitem(node.target):
+        if key in ATEN_MOVES or is_getitem(node.target):
             return carried.moved(lambda x: node.target(x, *args[1:], **kwargs))
         return None
 

@@ -16,13 +16,13 @@ from typing import Any
 import torch
 from torch import fx
 
-from executorch_py.exir.ir.op_traits import DEQUANTIZE, is_getitem, op_key
+from executorch_py.exir.ir.op_traits import ATEN_MOVES, DEQUANTIZE, is_getitem, op_key
 from executorch_py.testing.file_values import FileValues
 from executorch_py.testing.graph_values import ModelGraph, ancestors, described
-from executorch_py.testing.lockstep import MOVES, Difference, Lockstep, Walk
+from executorch_py.testing.lockstep import Difference, Lockstep, Walk
 from executorch_py.testing.nearest import FURTHEST, TIE, is_within, limits_of
 from executorch_py.testing.reference import NotComparable
-from executorch_py.testing.sensitivity import ONE_ROUNDING, RELATIVE, moved_sqnr_db, sqnr_db
+from executorch_py.testing.sensitivity import ONE_ROUNDING, RELATIVE, moved_sqnr_db, sqnr_of
 
 # Largest deviation of a file that shows no values, in decibels below the sensitivity of the graph:
 # both are samples of the same amplified rounding.
@@ -138,7 +138,7 @@ def as_sensitive(
 def _sqnr(ours: Any, eager: Any) -> float | None:
     if not isinstance(eager, torch.Tensor) or not eager.is_floating_point():
         return None
-    return sqnr_db(torch.as_tensor(ours), eager)
+    return sqnr_of(torch.as_tensor(ours), eager)
 
 
 def _explained(walk: Walk) -> list[str]:
@@ -195,7 +195,7 @@ def _reader(node: fx.Node) -> fx.Node:
     while node.users:
         user = next(iter(node.users))
         key = op_key(user.target)
-        if key not in DEQUANTIZE and key not in MOVES and not is_getitem(user.target):
+        if key not in DEQUANTIZE and key not in ATEN_MOVES and not is_getitem(user.target):
             return user
         node = user
     return node

@@ -7,13 +7,13 @@ relative 1e-4, less than the rounding of any quantized value. Knows no programs.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import torch
 from torch import fx
 from torch.utils import _pytree as pytree
 
+from executorch_py.exir.ir.decibels import sqnr_db
 from executorch_py.testing.graph_values import ModelGraph, last_uses, value_of
 
 RELATIVE = 1e-4
@@ -22,15 +22,11 @@ ONE_ROUNDING = 2.0**-23
 _DRAWS = 2
 
 
-def sqnr_db(result: torch.Tensor, wanted: torch.Tensor) -> float:
+def sqnr_of(result: torch.Tensor, wanted: torch.Tensor) -> float:
     """The power of the wanted values over that of the difference, in decibels."""
-    signal = float(wanted.to(torch.float64).square().sum())
-    noise = float((result.to(torch.float64) - wanted.to(torch.float64)).square().sum())
-    if math.isnan(noise) or math.isnan(signal):
-        return math.nan
-    if noise == 0.0:
-        return math.inf
-    return 10 * math.log10(signal / noise) if signal else -math.inf
+    exact = wanted.to(torch.float64)
+    noise = result.to(torch.float64) - exact
+    return sqnr_db(float(exact.square().sum()), float(noise.square().sum()))
 
 
 def moved_sqnr_db(graph: ModelGraph, relative: float = RELATIVE) -> list[float | None]:
@@ -44,9 +40,8 @@ def moved_sqnr_db(graph: ModelGraph, relative: float = RELATIVE) -> list[float |
         generator = torch.Generator().manual_seed(seed)
         for i, moved in enumerate(_outputs(graph, generator, relative)):
             if isinstance(moved, torch.Tensor) and moved.is_floating_point():
-                found, before = sqnr_db(moved, still[i]), lowest[i]
-                if before is None or not (found >= before or math.isnan(before)):
-                    lowest[i] = found
+                found, before = sqnr_of(moved, still[i]), lowest[i]
+                lowest[i] = found if before is None else min(found, before)
     return lowest
 
 

@@ -32,7 +32,7 @@ from executorch_py.testing.graph_values import model_graph
 from executorch_py.testing.nearest import TIE
 from executorch_py.testing.reference import NotComparable
 from executorch_py.testing.rounding import Rounded, rounded
-from executorch_py.testing.sensitivity import sqnr_db
+from executorch_py.testing.sensitivity import sqnr_of
 
 # The deep network moves this far, in decibels of its output, when its input moves by 1e-4.
 CHAOTIC_DB = 25.0
@@ -121,9 +121,9 @@ def test_a_deep_networks_deviation_and_its_own_sensitivity_are_both_said() -> No
     (found,) = program.verify(model, x).comparisons
     assert found.rule == "rounding" and found.ok
     with torch.no_grad():
-        assert found.sqnr_db == pytest.approx(sqnr_db(program.run(x), model(x)))
+        assert found.sqnr_db == pytest.approx(sqnr_of(program.run(x), model(x)))
         noise = torch.randn(x.shape, generator=torch.Generator().manual_seed(0))
-        moved = sqnr_db(model(x * (1 + 1e-4 * noise)), model(x))
+        moved = sqnr_of(model(x * (1 + 1e-4 * noise)), model(x))
     assert found.moved_sqnr_db is not None and found.moved_sqnr_db <= moved < CHAOTIC_DB
     text = str(found)
     assert f"SQNR {found.sqnr_db:.1f} dB against eager torch" in text

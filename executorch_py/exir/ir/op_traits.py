@@ -63,6 +63,26 @@ PARTS = frozenset(
 )
 # Operators that move or copy elements and compute nothing.
 MOVES = RESHAPES | SOMETIMES_RESHAPES | PARTS
+# The same in graphs of torch.export: views, and composite operators that become them. Padding adds
+# elements, casts change them, and strides are those of one layout.
+_NO_ATEN_MOVES = {
+    "aten::constant_pad_nd",
+    "aten::_to_copy",
+    "aten::as_strided_copy",
+    "dim_order_ops::_to_dim_order_copy",
+}
+ATEN_MOVES = frozenset(key.replace("_copy", "") for key in MOVES - _NO_ATEN_MOVES) | {
+    "aten::reshape",
+    "aten::flatten.using_ints",
+    "aten::unflatten.int",
+    "aten::movedim.int",
+    "aten::contiguous",
+    "aten::narrow",
+    "aten::chunk",
+    "aten::split.Tensor",
+    "aten::split_with_sizes",
+    "aten::unbind.int",
+}
 QUANTIZE = frozenset(
     f"quantized_decomposed::{name}"
     for name in (

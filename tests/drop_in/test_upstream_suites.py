@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -48,7 +49,7 @@ def test_a_name_that_is_refused_is_explained_by_the_refusal() -> None:
     assert reason is not None and reason.endswith("a private helper. Use z.")
 
 
-def test_a_defect_is_printed_and_counts_as_a_failure_without_a_reason(
+def test_a_defect_is_printed_and_counted(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lines = (("*::test_y", "DEFECT: the sum is wrong."), ("*::test_z", "another order of results"))
@@ -56,5 +57,73 @@ def test_a_defect_is_printed_and_counts_as_a_failure_without_a_reason(
     results = [
         suites.Outcome(f"exir/test_x.py::{name}", "failed", "") for name in ("test_y", "test_z")
     ]
-    assert suites.show("exir", results, set()) == 1
+    assert suites.show("exir", results, set()) == (0, 1)
     assert "exir/test_x.py::test_y\n    DEFECT: the sum is wrong." in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("reason", "code", "said"),
+    [
+        ("DEFECT: wrong.", 1, "0 failures without a reason, 1 defects"),
+        ("another order", 0, "0 failures without a reason, 0 defects"),
+        (None, 1, "1 failures without a reason, 0 defects"),
+    ],
+)
+def test_the_exit_code_tells_of_defects_and_of_failures_without_a_reason(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    reason: str | None,
+    code: int,
+    said: str,
+) -> None:
+    def no_run(_paths: Any, _wheel: Path, report: Path, _jobs: int) -> None:
+        report.touch()
+
+    monkeypatch.setattr(suites, "DIFFERENCES", (("*", reason),) if reason else ())
+    monkeypatch.setattr(suites, "run_suite", no_run)
+    failed = suites.Outcome("exir/test_x.py::test_y", "failed", "")
+    monkeypatch.setattr(suites, "outcomes", lambda *_: [failed])
+    monkeypatch.setattr(sys, "argv", ["upstream_suites.py", "exir"])
+    assert suites.main() == code
+    assert said in capsys.readouterr().out
+
+
+def test_a_reason_that_no_failure_used_is_reported_of_both_tables() -> None:
+    used: set[str] = set()
+    text = "RuntimeError: this version records no ETDump"
+    suites.reason_of(suites.Outcome("exir/test_x.py::test_y", "failed", text), used)
+    unused = suites.unused_reasons(used)
+    assert "this version records no ETDump" not in unused
+    assert len(unused) == len(suites.DIFFERENCES) + len(suites.MESSAGES) - 1
+
+
+WHEEL = "../.venv/lib/site-packages/executorch/exir/test_x.py:7: in test_y\n    x._buffers\n"
+OURS = "../executorch_py/exir/cord.py:9: in __init__\n    self._buffers\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "is_explained"),
+    [
+        (WHEEL + "E   AttributeError: 'Cord' object has no attribute '_buffers'", True),
+        (WHEEL + OURS + "E   AttributeError: 'Cord' object has no attribute '_buffers'", False),
+        (WHEEL + OURS + "E   TypeError: Cord._add() got an unexpected keyword argument", False),
+        (
+            "exir/x.py:7: in test_y\n    self.assertIn('is not', str(caught.exception))\n"
+            "E   AssertionError: 'is not' not found in 'expected x'",
+            True,
+        ),
+        (
+            "exir/x.py:7: in test_y\n    self.assertIn('add', gm.code)\n"
+            "E   AssertionError: 'add' not found in 'def forward'",
+            False,
+        ),
+        ("ModuleNotFoundError: No module named 'executorch.exir.no_such_module'", True),
+        ("ModuleNotFoundError: No module named 'executorch.exir.passes'", False),
+    ],
+)
+def test_broad_reasons_do_not_explain_failures_of_this_package(
+    text: str, is_explained: bool
+) -> None:
+    outcome = suites.Outcome("exir/x.py::test_y", "failed", text)
+    reason = suites.reason_of(outcome, set(), suites.wheel_folder(None))
+    assert (reason is not None) == is_explained

@@ -13,6 +13,13 @@ _ORDER = "values of a plan have another order: constants first, equal numbers on
 _LINEAR = "a linear layer makes its input contiguous by _clone_dim_order, without expand_copy"
 _OLD_MANAGER = "transform() leaves the manager that it is called on as it is"
 _MOE = "llama::quantized_moe_ffn has no kernel: only torchao knows its packed weights"
+_WORDING = "the error is of upstream's class, its message is worded otherwise"
+_NO_MODULE = "it uses a module that is not in upstream's wheel"
+
+# Reasons that hold only if the test itself failed, not code of this package that it called.
+OF_TESTS = frozenset({_ATTRIBUTE, _WORDING})
+# The reason that holds only if upstream's wheel does not have the module of the first group.
+OF_MISSING_MODULES = _NO_MODULE
 
 # Pattern of a failure's text (re) → reason. The first group, if there is one, is the reason.
 MESSAGES: tuple[tuple[str, str], ...] = (
@@ -25,9 +32,13 @@ MESSAGES: tuple[tuple[str, str], ...] = (
     (r"(?:has|have) no attribute '_[a-z]\w*'", _ATTRIBUTE),
     (r"TypeError: \w+\._[a-z]\w*\(\) (?:takes|got|missing)", _ATTRIBUTE),
     (
-        r"""AssertionError: (?:Regex pattern did not match|".*" does not match "|"""
-        r"""(["']).*\1 not found in ["'])""",
-        "the error is of upstream's class, its message is worded otherwise",
+        r"""AssertionError: (?:Regex pattern did not match|".*" does not match ")""",
+        _WORDING,
+    ),
+    (  # in the text of an error, not in that of a graph
+        r"""\bstr\([\w.]*(?:exception|value|err|error|e)\)[^\n]*\n(?:[^\n]*\n)*?"""
+        r"""E +AssertionError: (["']).*\1 not found in ["']""",
+        _WORDING,
     ),
     (
         r"No module named '(?:torchvision|timm|torchaudio|transformers|omegaconf|parameterized"
@@ -35,7 +46,7 @@ MESSAGES: tuple[tuple[str, str], ...] = (
         "a package that the suites need is not installed",
     ),
     (r"No module named 'executorch_py\.examples'", "it uses upstream's scripts of examples"),
-    (r"No module named 'executorch\.[\w.]+'", "it uses a module that is not in upstream's wheel"),
+    (r"No module named '(executorch\.[\w.]+)'", _NO_MODULE),
     (r"(?:(?:a|an) |')Mock\b|unittest\.mock\.Mock", _MOCKS),
     (r"this version records no ETDump", "ETDump is not recorded by this version"),
     (r"no available backend for: ExecutorBackend", "its backend is not in upstream's wheel either"),

@@ -4,8 +4,8 @@
 
 Each suite is one run of pytest in which `executorch` is executorch_py (support/upstream_alias.py).
 The output has the tests that passed and failed, and for each failure the reason from the tables of
-`upstream_differences.py`. The exit code is 1 if a failure has no reason, or a reason no failure.
-A reason that begins with DEFECT is printed and counts as none.
+`upstream_differences.py`. The exit code is 1 if a failure has no reason, or if it is a DEFECT, and
+in a run of all suites if a reason has no failure.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from upstream_differences import DIFFERENCES, MESSAGES
+from upstream_differences import DIFFERENCES, MESSAGES, OF_MISSING_MODULES, OF_TESTS
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -122,34 +122,63 @@ def name_of(case: ElementTree.Element, wheel: Path) -> str:
     return f"{dotted}::{case.get('name')}"
 
 
-def reason_of(outcome: Outcome, used: set[str]) -> str | None:
+def reason_of(outcome: Outcome, used: set[str], wheel: Path | None = None) -> str | None:
+    """The first reason that explains a failure; its pattern is added to `used`."""
     for pattern, reason in DIFFERENCES:
         if fnmatch.fnmatchcase(outcome.test, pattern):
             used.add(pattern)
             return reason
     for pattern, reason in MESSAGES:
-        if found := re.search(pattern, outcome.message):
-            return found[1] if reason == "a refused name" else reason
+        found = re.search(pattern, outcome.message)
+        if found is None or (reason in OF_TESTS and not failed_itself(outcome)):
+            continue
+        if reason == OF_MISSING_MODULES and is_in_wheel(found[1], wheel):
+            continue
+        used.add(pattern)
+        return found[1] if reason == "a refused name" else reason
     return None
 
 
-def is_explained(reason: str | None) -> bool:
-    return reason is not None and not reason.startswith("DEFECT")
+def failed_itself(outcome: Outcome) -> bool:
+    """Whether the last frame of a failure is one of upstream's tests; True if it has no frames."""
+    frames = re.findall(r"^(\S+\.py):\d+: in ", outcome.message, re.MULTILINE)
+    file = outcome.test.partition("::")[0]
+    return not frames or frames[-1].endswith(file) or "site-packages/executorch/" in frames[-1]
 
 
-def show(suite: str, results: list[Outcome], used: set[str]) -> int:
-    """Prints a suite; the number of failures without a reason."""
+def is_in_wheel(module: str, wheel: Path | None) -> bool:
+    """Whether upstream's package has a module, so that this one lacks it."""
+    if wheel is None:
+        return False
+    path = wheel.joinpath(*module.split(".")[1:])
+    return path.is_dir() or path.with_suffix(".py").is_file()
+
+
+def is_defect(reason: str | None) -> bool:
+    return reason is not None and reason.startswith("DEFECT")
+
+
+def show(
+    suite: str, results: list[Outcome], used: set[str], wheel: Path | None = None
+) -> tuple[int, int]:
+    """Prints a suite; the numbers of failures without a reason, and of defects."""
     counts = Counter(outcome.status for outcome in results)
     print(f"{suite}: {', '.join(f'{counts[s]} {s}' for s in ('passed', 'failed', 'skipped'))}")
-    unexplained = 0
+    unexplained = defects = 0
     for outcome in results:
         if outcome.status != "failed":
             continue
-        reason = reason_of(outcome, used)
-        unexplained += not is_explained(reason)
+        reason = reason_of(outcome, used, wheel)
+        unexplained += reason is None
+        defects += is_defect(reason)
         first = outcome.message.strip().splitlines()[0][:200] if outcome.message.strip() else ""
         print(f"  {outcome.test}\n    {reason or f'NO REASON: {first}'}")
-    return unexplained
+    return unexplained, defects
+
+
+def unused_reasons(used: set[str]) -> list[str]:
+    """Patterns of both tables that no failure used, after a run of all suites."""
+    return [pattern for pattern, _ in (*DIFFERENCES, *MESSAGES) if pattern not in used]
 
 
 def main() -> int:
@@ -164,18 +193,19 @@ def main() -> int:
         return 0
     wheel = wheel_folder(options.wheel)
     used: set[str] = set()
-    unexplained = 0
+    unexplained = defects = 0
     chosen = options.suites or list(SUITES)
     for suite in chosen:
         with tempfile.TemporaryDirectory() as folder:
             report = Path(folder) / "report.xml"
             run_suite(SUITES[suite], wheel, report, options.jobs)
-            unexplained += show(suite, list(outcomes(report, wheel)), used)
-    unused = [p for p, _ in DIFFERENCES if p not in used] if not options.suites else []
+            counts = show(suite, list(outcomes(report, wheel)), used, wheel)
+            unexplained, defects = unexplained + counts[0], defects + counts[1]
+    unused = [] if options.suites else unused_reasons(used)
     for pattern in unused:
         print(f"a reason without a failure: {pattern}")
-    print(f"{unexplained} failures without a reason")
-    return 1 if unexplained or unused else 0
+    print(f"{unexplained} failures without a reason, {defects} defects")
+    return 1 if unexplained or defects or unused else 0
 
 
 if __name__ == "__main__":

@@ -41,9 +41,9 @@ EXACT = Tolerance(0.0, 0.0)
 
 # Reasons of the rules for quantized programs.
 REASONS = {
-    "rounding": "it follows from the file's own integers, each as near as eager torch's",
-    "lockstep": "it follows from the file's own floats, each as near as eager torch's",
-    "sensitivity": "no node is known to be wrong, and eager torch itself is as sensitive",
+    "rounding": "it follows from the file's own values, each next to eager torch's",
+    "lockstep": "it follows from the file's own floats, each next to eager torch's",
+    "sensitivity": "eager torch itself moves about as far; a wrong node of less effect is not seen",
 }
 # Comparisons that a failure shows.
 MOST_FAILURES = 5

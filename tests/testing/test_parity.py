@@ -315,7 +315,7 @@ def test_outputs_quantized_last_may_be_rounded_to_the_other_side(delegated: bool
     assert [c.rule for c in exact.comparisons] == ["tolerance"] * 4
     report = program.verify(Steps(0.51), x)
     assert [c.rule for c in report.comparisons] == ["rounding"] * 3 + ["tolerance"]
-    assert "ok by rounding: it follows from the file's own integers" in str(report)
+    assert "ok by rounding: it follows from the file's own values" in str(report)
     assert "each integer of the file there is within 0.510 steps" in str(report)
     for off in (1, 2):  # no rounding: every integer is one that eager torch never has there
         with pytest.raises(ParityError) as caught:

@@ -128,7 +128,7 @@ def test_a_deep_networks_deviation_and_its_own_sensitivity_are_both_said() -> No
     text = str(found)
     assert f"SQNR {found.sqnr_db:.1f} dB against eager torch" in text
     assert f"{found.moved_sqnr_db:.1f} dB when its input moves by 0.0001" in text
-    assert "it follows from the file's own integers" in text
+    assert "it follows from the file's own values" in text
 
 
 # ---- wrong files

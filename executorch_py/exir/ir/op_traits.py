@@ -63,7 +63,7 @@ PARTS = frozenset(
 )
 # Operators that move or copy elements and compute nothing.
 MOVES = RESHAPES | SOMETIMES_RESHAPES | PARTS
-# The same in graphs of torch.export: views, and composite operators that become them. Padding adds
+# Moves in graphs of torch.export: views, and composite operators that become them. Padding adds
 # elements, casts change them, and strides are those of one layout.
 _NO_ATEN_MOVES = {
     "aten::constant_pad_nd",

@@ -17,7 +17,8 @@ typedef struct stored {
 
 static bool has_key(const char *key, const et_data_entry *entry) {
   const size_t length = strlen(entry->prefix);
-  return strncmp(key, entry->prefix, length) == 0 && strcmp(key + length, entry->name) == 0;
+  return strlen(key) >= length && memcmp(key, entry->prefix, length) == 0 &&
+         strcmp(key + length, entry->name) == 0;
 }
 
 static et_status find(const et_data_map *map, const et_data_entry *entry, stored *out,

@@ -221,7 +221,7 @@ size_t eti_gemm_packed_elements(size_t rows, size_t height, size_t k);
 // agree in m, n, k and kernel with `shape`, and in which operands are in panels or rows and whether
 // C is in place. Work memory is `bytes` bytes at a 64-aligned `work`, as eti_gemm_work_bytes gives
 // them. Threads without room for a panel of each operand that is packed, one chunk deep, and a tile
-// of C run tiles of a few elements on the stack, for the same results in more time.
+// of C run tiles of a few elements on the stack: the same results, an order of magnitude slower.
 typedef void (*eti_gemm_job_fn)(const void *ctx, size_t i, eti_gemm *g);
 // Packs an operand of n_jobs products: rows [0, rows) of each job, panel after panel, one job after
 // another. job prepares g for pack, as for a run.

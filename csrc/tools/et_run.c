@@ -6,6 +6,7 @@
 
 #include "runtime/et.h"
 #include "runtime/half.h"
+#include "runtime/signature/et_names.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -454,12 +455,23 @@ static void write_output(const char *prefix, size_t i, const et_tensor *t) {
   if (!is_done) refuse("cannot write ", path);
 }
 
+// Prints the index of an output, and its name where the file has one.
+static void print_output_label(const session *s, size_t i) {
+  char name[256];
+  printf("output %zu", i);
+  if (et_method_slot_name(&s->info, ET_SLOT_OUTPUT, i, name, sizeof name, NULL) == ET_OK) {
+    printf(" ");
+    print_name(stdout, name);
+  }
+  printf(": ");
+}
+
 static void show_outputs(const session *s, const options *o) {
   for (size_t i = 0; i < s->info.n_outputs; i++) {
     const et_value *v = et_method_output(s->method, i);
     if (v->tag == ET_TENSOR && o->output != NULL) write_output(o->output, i, v->as.tensor);
     if (o->print == PRINT_NONE) continue;
-    printf("output %zu: ", i);
+    print_output_label(s, i);
     if (v->tag == ET_TENSOR) {
       print_tensor(v->as.tensor, o->print);
     } else if (v->tag == ET_INT) {

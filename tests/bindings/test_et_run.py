@@ -9,8 +9,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import torch
 from support.c_build import build_c
 from support.program_maker import MethodMaker, adder, program_bytes
+
+from executorch_py.exir import to_edge
 
 
 @pytest.fixture(scope="module")
@@ -124,6 +127,19 @@ def test_names_are_printed_without_control_characters(et_run: Path, tmp_path: Pa
     program.write_bytes(program_bytes(maker))
     printed = said(et_run, program, status=1)
     assert SHOWN in printed and all(c.isprintable() or c == "\n" for c in printed)
+
+
+class Scores(torch.nn.Module):
+    def forward(self, tokens: torch.Tensor) -> dict[str, torch.Tensor]:
+        return {"logits": tokens * 2, "größe": tokens + 1}
+
+
+def test_outputs_are_listed_with_the_names_of_the_model(et_run: Path, tmp_path: Path) -> None:
+    exported = torch.export.export(Scores(), (torch.ones(2),))
+    to_edge(exported).to_executorch().save(str(tmp_path / "scores.pte"))
+    printed = said(et_run, tmp_path / "scores.pte")
+    assert "output 0 logits: f32 [2] = 2 2" in printed
+    assert "output 1 größe: f32 [2] = 2 2" in printed
 
 
 def test_a_long_name_is_shortened(et_run: Path, tmp_path: Path) -> None:

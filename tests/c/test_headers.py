@@ -29,7 +29,9 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("header", ["runtime/et.h", "runtime/training/et_train.h"])
+@pytest.mark.parametrize(
+    "header", ["runtime/et.h", "runtime/signature/et_names.h", "runtime/training/et_train.h"]
+)
 @pytest.mark.parametrize(("compiler", "language", "standard"), CASES)
 def test_a_public_header_needs_nothing_else(
     compiler: str, language: str, standard: str, header: str, tmp_path: Path

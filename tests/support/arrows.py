@@ -34,6 +34,8 @@ C_ARROWS: dict[str, set[str]] = {
     "runtime": set(),
     # Training beside the core: parameters of a method, optimizers.
     "runtime/training": {"runtime"},
+    # Names beside the core: text of the file that only some programs read.
+    "runtime/signature": {"runtime"},
     # Predicates of contracts and sets of element types, which every kernel file may include.
     "kernels/contract.h": {"runtime"},
     "kernels/dtype_sets.h": set(),
@@ -97,7 +99,7 @@ C_ARROWS: dict[str, set[str]] = {
     # The table of delegates.
     "backends": {"runtime", "backends/demo", "backends/reference", _XNN},
     "cmake": set(),
-    "tools": {"runtime", "backends"} | _kernels("micro", "op_registry.c"),
+    "tools": {"runtime", "runtime/signature", "backends"} | _kernels("micro", "op_registry.c"),
     "bindings": {
         "runtime",
         "runtime/training",

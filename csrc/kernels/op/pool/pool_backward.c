@@ -23,7 +23,7 @@ static void outputs_of(const eti_pool *g, size_t d, int64_t i, int64_t *from, in
   if (*to > g->size[d]) *to = g->size[d];
 }
 
-enum { ROW = 40 };  // elements of a row at a time
+enum { ROW = ETI_ON_STACK(256, 40) };  // elements of a row at a time
 
 // Windows along the width of outputs [first, first + n).
 typedef struct row_windows {

@@ -26,7 +26,7 @@ from executorch_py.exir.decompose.random import random_decompositions
 from executorch_py.exir.decompose.recurrent import recurrent_decompositions
 from executorch_py.exir.decompose.resample import resample_decompositions
 from executorch_py.exir.dialects.quantized_ops import register_quantized_ops
-from executorch_py.exir.ir.graph import deep_copy
+from executorch_py.exir.ir.graph import copy_program, deep_copy
 from executorch_py.exir.ir.graph_modules import graph_modules
 
 
@@ -158,14 +158,24 @@ def _with_reshapes_for_views(program: ExportedProgram) -> ExportedProgram:
     """A copy of the program with `reshape`, which may copy, instead of `view`.
 
     The decomposition of attention gives its result another layout. A `view` that was possible when
-    the model was traced may be impossible on the decomposed result.
+    the model was traced may be impossible on the decomposed result. In a graph that changes
+    tensors in place, a copy would lose changes, so that such a graph is made functional first.
     """
-    program = program.run_decompositions({})
+    program = program.run_decompositions({}) if _changes_tensors(program) else copy_program(program)
     for gm in graph_modules(program.graph_module):
         for node in gm.graph.find_nodes(op="call_function", target=torch.ops.aten.view.default):
             node.target = torch.ops.aten.reshape.default
         gm.recompile()
     return program
+
+
+def _changes_tensors(program: ExportedProgram) -> bool:
+    """Whether an operator of the graph writes to one of its arguments."""
+    return any(
+        getattr(getattr(node.target, "_schema", None), "is_mutable", False)
+        for gm in graph_modules(program.graph_module)
+        for node in gm.graph.nodes
+    )
 
 
 def _with_wide_softshrinks(program: ExportedProgram) -> ExportedProgram:

@@ -8,12 +8,23 @@ from __future__ import annotations
 import re
 from typing import Any
 
-# Stage, pattern of the error's text, reason. The first that matches counts.
+# Stage, pattern of the error's text, reason. The first that matches counts; a reason may name the
+# groups of the pattern.
 REASONS = (
     (
         "export",
+        r"(?s)(?:GuardOnDataDependent|data-dependent).*?Caused by: \(\S*?(\w+\.py):\d+ in (\w+)\)",
+        r"torch.export: `\2` in \1 takes a branch or a size from the values of a tensor",
+    ),
+    (
+        "export",
         r"GuardOnDataDependent|data-dependent",
-        "torch.export: the model branches on the values of a tensor",
+        r"torch.export: the model takes a branch or a size from the values of a tensor",
+    ),
+    (
+        "export",
+        r"Attempting to broadcast .*\[1, 1, 8, 8\].*\[1, 4, 4, 8\]",
+        r"torch.export: traced with a mask, for which the model fails in eager torch, too",
     ),
 )
 
@@ -23,7 +34,8 @@ def reason_of(cell: dict[str, Any]) -> str:
     error = str(cell.get("error", "no error was recorded"))
     stage = cell.get("stage", "")
     for where, pattern, reason in REASONS:
-        if where == stage and re.search(pattern, error):
-            return reason
+        found = re.search(pattern, error)
+        if where == stage and found:
+            return found.expand(reason)
     line = next((x for x in error.splitlines() if x.strip()), "")
     return f"{stage}: {line[:140]}".replace("|", "/")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -21,6 +22,7 @@ Record = Mapping[tuple[str, str], dict[str, Any]]
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "models.md"
 # Everything below this heading is made by the script.
 HEADING = "## Architectures\n"
+NOT_MEASURED = "The script builds these, too; their cells were not measured in this run:\n"
 
 
 def markdown(names: Mapping[str, Architecture], record: Record) -> str:
@@ -33,10 +35,14 @@ def markdown(names: Mapping[str, Architecture], record: Record) -> str:
         text.append("| --- | --- | --- | --- | --- | --- | --- |\n")
         listed = [row for row in rows if row.library == library]
         text += [line_of(row, record) for row in sorted(listed, key=lambda r: r.name.lower())]
+    missing = sorted(set(names) - {row.name for row in rows}, key=str.lower)
+    if missing:
+        lines = textwrap.fill("; ".join(missing), 118, break_on_hyphens=False)
+        text.append(f"\n{NOT_MEASURED}\n{lines}\n")
     text.append(
         "\nSee also: [export](export.md), [delegate to XNNPACK](xnnpack.md), and the times of"
     )
-    text.append(" lowering in\n[benchmarks](benchmarks.md).\n")
+    text.append(" lowering in\n[benchmarks](benchmarks.md#lowering-of-many-architectures).\n")
     return "".join(text)
 
 
@@ -82,6 +88,12 @@ def rows_of(page: str) -> Iterator[list[str]]:
         cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
         if line.startswith("| ") and len(cells) == 7 and cells[0] not in ("architecture", "---"):
             yield cells
+
+
+def not_measured(page: str) -> list[str]:
+    """The names at the end of the page."""
+    listed = page.partition(NOT_MEASURED)[2].strip().split("\n\n")[0]
+    return " ".join(listed.splitlines()).split("; ") if listed else []
 
 
 def summary(record: Record) -> str:

@@ -174,7 +174,18 @@ def _fold_dynamic(node: Node) -> bool:
         # No node moves dynamically quantized elements: the conversion itself needs the layout.
         source.producer.needs = Needs.IMAGE
     node.inputs[0] = source
+    _widen_bias(node)
     return True
+
+
+def _widen_bias(node: Node) -> None:
+    """Make a float16 bias float32, which XNNPACK's products of dynamic integers read."""
+    bias = node.inputs[2]
+    if bias is None or bias.data is None or bias.datatype is not Datatype.FP16:
+        return
+    made = Value(bias.name, bias.shape, Datatype.FP32, data=bias.data.to(torch.float32))
+    made.is_weight, made.external_tag = bias.is_weight, bias.external_tag
+    node.inputs[2] = made
 
 
 def _scale_rows(weight: Value) -> bool:

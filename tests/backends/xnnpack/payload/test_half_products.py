@@ -1,0 +1,57 @@
+"""Products of float16 with dynamic integers: the bias is float32, as XNNPACK's kernels read it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from support import xnnpack_delegation_cases as cases
+from support.tolerance import UPSTREAM_PAYLOAD, UPSTREAM_QUANTIZED, assert_near
+from support.upstream_peer import Upstream
+from support.xnnpack_payloads import payloads_of
+from torch import nn
+from torch.export import export
+
+from executorch_py.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
+from executorch_py.backends.xnnpack.payload.payload_flatbuffer import Datatype
+from executorch_py.exir import EdgeProgramManager, to_edge_transform_and_lower
+from executorch_py.exir.program.config import ExecutorchBackendConfig
+
+KINDS = ("8da4w", "8da8w", "dynamic")
+
+
+def lowered(how: str) -> tuple[nn.Module, torch.Tensor, EdgeProgramManager]:
+    torch.manual_seed(0)
+    x = torch.randn(3, 64, dtype=torch.float16)
+    module = cases._quantized(nn.Linear(64, 8, dtype=torch.float16).eval(), (x,), how)
+    program = export(module, (x,))
+    edge = to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner()])
+    return module, x, edge
+
+
+@pytest.mark.parametrize("how", KINDS)
+def test_the_bias_is_float32(how: str) -> None:
+    module, x, edge = lowered(how)
+    (graph,) = payloads_of(edge)
+    biases = [v.tensor.datatype for v in graph.xvalues if _is_constant_row(v)]
+    assert biases == [Datatype.FP32]
+    assert_near(edge.to_executorch().run(x), module(x), UPSTREAM_QUANTIZED["int4 group"])
+
+
+def _is_constant_row(value: Any) -> bool:
+    tensor = value.tensor
+    return tensor.constant_buffer_idx != 0 and list(tensor.dims) == [8]
+
+
+def test_upstreams_runtime_runs_them(upstream: Upstream, tmp_path: Path) -> None:
+    for how in KINDS:
+        module, x, edge = lowered(how)
+        program = edge.to_executorch(ExecutorchBackendConfig(target="executorch-1.5"))
+        program.save(tmp_path / f"{how}.pte")
+        torch.save([(x,)], tmp_path / f"{how}.inputs.pt")
+        upstream.ask("run_inputs", how, tmp_path)
+        [[found]] = torch.load(tmp_path / f"{how}.pt", weights_only=False)
+        assert_near(found, module(x), UPSTREAM_QUANTIZED["int4 group"])
+        assert_near(program.run(x), found, UPSTREAM_PAYLOAD[torch.float16].times(3))

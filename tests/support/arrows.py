@@ -208,7 +208,7 @@ PYTHON_ARROWS: dict[str, set[str]] = {
     f"{_XNNPACK}.passes": _exir("error")
     | _passes("base", "checks", "fuse", "runner", "simplify")
     | _xnnpack("payload"),
-    f"{_XNNPACK}.support": _exir("ir") | _xnnpack("ops"),
+    f"{_XNNPACK}.support": _exir("error", "ir") | _xnnpack("ops"),
     f"{_XNNPACK}.preprocess": _exir("backend", "schema") | _xnnpack("ops", "passes", "payload"),
     f"{_XNNPACK}.partition": _exir("backend", "decompose", "dialects", "ir", "settings_check")
     | _passes("simplify")

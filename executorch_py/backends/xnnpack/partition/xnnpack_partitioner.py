@@ -35,6 +35,7 @@ from executorch_py.backends.xnnpack.support.node_facts import (
     Role,
     is_dequantize,
 )
+from executorch_py.backends.xnnpack.support.scale_checks import check_scales
 from executorch_py.exir.backend.canonical_partitioners.duplicate_marked_nodes import (
     COPIES,
     FOR_ALL,
@@ -238,6 +239,8 @@ class XnnpackPartitioner(Partitioner):
         """Tag the nodes of each delegate, in all graphs of a program."""
         tags, selections = self._tag(exported_program)
         for gm, selection in selections:
+            tagged = (node for node in gm.graph.nodes if "delegation_tag" in node.meta)
+            check_scales(selection.facts[node] for node in tagged)
             self._note(gm, selection)
         tag_constant_data(exported_program)
         if self._weights_stay_outside:

@@ -45,8 +45,8 @@ class Request:
     """The options of a partitioner: kinds of arithmetic, and operators by their configs.
 
     As in upstream, a kind of arithmetic chooses operators: an operator that has the kind is
-    selected with quantized and with float operands. FP32 alone excludes quantized nodes. Without
-    `only_these`, operators without a config are selected with FP32.
+    selected with quantized and with float operands. FP32 alone excludes conversions to and from
+    integers. Without `only_these`, operators without a config are selected with FP32.
     """
 
     operators: Mapping[str, XNNPartitionerConfig]
@@ -69,8 +69,8 @@ class Request:
 
     def refusal(self, facts: NodeFacts, program: ExportedProgram) -> str | None:
         """Why the options exclude a node; None if they do not."""
-        if self.precisions == {FP32} and facts.precision is not FP32:
-            return f"it is {_KINDS[facts.precision]}, which the partitioner's options exclude"
+        if self.options.floats_only and facts.role is Role.CONVERT:
+            return "it converts to or from integers, which the partitioner's options exclude"
         config = self._config(facts)
         if config is None and self.only_these:
             return "the partitioner's configs do not include its operator"
@@ -148,13 +148,15 @@ class Selection:
 
     def _select(self, facts: NodeFacts) -> None:
         node = facts.node
-        if facts.role is Role.SIZES or facts.quantized_value is Quantized.CONSTANT:
+        is_weight = facts.quantized_value is Quantized.CONSTANT or facts.is_folded_weight
+        if facts.role is Role.SIZES or is_weight:
             self.movable.add(node)
             return
-        if facts.key in COMPANIONS:
+        is_companion = facts.key in COMPANIONS
+        if is_companion and not self._request.options.floats_only:
             return  # selected with its reader, see _colocate
         found = _PACKED_IN_CALLS if self._in_body and _multiplies_operand(facts) else None
-        if found is None:
+        if found is None and not is_companion:
             found = reason(facts, self._request.forms)
         if found is None:
             found = self._request.refusal(facts, self._program)

@@ -110,6 +110,7 @@ class XnnpackPartitioner(Partitioner):
 
     configs: limits the partitioner to operators (classes of partition.config, or derived ones).
     config_precisions: limits it to operators that have these kinds of arithmetic; default: all.
+    FP32 alone leaves conversions to and from integers outside, and computes between them in floats.
     per_op_mode: makes a delegate of every operator. verbose: prints the nodes that stay and why.
     enable_bf16: delegates bfloat16 products, for runtimes whose XNNPACK has them.
     force_non_static_weights_for_f32_linear: leaves weights and biases of float linear layers
@@ -144,11 +145,15 @@ class XnnpackPartitioner(Partitioner):
         self.target_partitioner_configs = _by_operator(
             [config(**kwargs) for config in configs or ALL_PARTITIONER_CONFIGS], config_precisions
         )
+        precisions = frozenset(config_precisions or ConfigPrecisionType)
         self._request = Request(
             operators=self.target_partitioner_configs,
             only_these=bool(configs),
-            precisions=frozenset(config_precisions or ConfigPrecisionType),
-            options=Options(bf16=bool(kwargs.get("enable_bf16", False))),
+            precisions=precisions,
+            options=Options(
+                bf16=bool(kwargs.get("enable_bf16", False)),
+                floats_only=precisions == {ConfigPrecisionType.FP32},
+            ),
         )
         self._leave_small = bool(kwargs.get("leave_small_regions", False))
         self._takes_moves = bool(kwargs.get("delegate_moves", False))
@@ -448,7 +453,7 @@ class XnnpackDynamicallyQuantizedPartitioner(XnnpackPartitioner):
 
 
 class XnnpackFloatingPointPartitioner(XnnpackPartitioner):
-    """Delegates nodes that are not quantized."""
+    """Delegates arithmetic in floats; conversions to and from integers stay outside."""
 
     def __init__(self) -> None:
         super().__init__(config_precisions=ConfigPrecisionType.FP32)

@@ -82,9 +82,14 @@ class Quantization(Enum):
 
 @dataclass(frozen=True)
 class Options:
-    """Options of a partitioner that permit more nodes."""
+    """Options of a partitioner that permit more nodes.
+
+    bf16: products in bfloat16. floats_only: conversions to and from integers stay outside, so that
+    their results are floats like any others. Weights of convolutions become constants in floats.
+    """
 
     bf16: bool = False
+    floats_only: bool = False
 
 
 @dataclass(frozen=True)
@@ -150,9 +155,25 @@ class NodeFacts:
 
     def constant(self, arg: Any) -> torch.Tensor | None:
         """The tensor behind a constant operand, integers where it is quantized."""
+        if self.options.floats_only and not self._folds_weights():
+            return self.constants.get(arg.name) if isinstance(arg, fx.Node) else None
         while isinstance(arg, fx.Node) and is_dequantize(arg):
             arg = arg.args[0]
         return self.constants.get(arg.name) if isinstance(arg, fx.Node) else None
+
+    def _folds_weights(self) -> bool:
+        """Whether the operator has no form with computed weights, so that they are constants."""
+        result = self.node.meta.get("val")
+        return self.key == "aten::convolution" and getattr(result, "dtype", None) is torch.float32
+
+    @cached_property
+    def is_folded_weight(self) -> bool:
+        """Whether the node dequantizes a constant for such operators alone, with floats_only."""
+        if not self.options.floats_only or not is_dequantize(self.node):
+            return False
+        source, users = self.node.args[0], [self.around[user] for user in self.node.users]
+        is_constant = isinstance(source, fx.Node) and source.name in self.constants
+        return is_constant and all(user._folds_weights() for user in users)
 
     def integers(self, name: str) -> list[int] | None:
         """A list of whole numbers known ahead of time; None if one is found at run time."""
@@ -169,7 +190,7 @@ class NodeFacts:
     @cached_property
     def quantized_value(self) -> Quantized | None:
         """How the value of the node is quantized, if it is a dequantize node."""
-        if not is_dequantize(self.node):
+        if self.options.floats_only or not is_dequantize(self.node):
             return None
         source = self.node.args[0]
         if isinstance(source, fx.Node) and source.name in self.constants:
@@ -220,6 +241,8 @@ class NodeFacts:
         """The arithmetic with which the node would be computed."""
         if self.rule is None or self.role is Role.CONVERT:
             return ConfigPrecisionType.STATIC_QUANT
+        if self.options.floats_only:
+            return ConfigPrecisionType.FP32
         activations = [arg for arg in self.operands if self.constant(arg) is None]
         if Quantized.DYNAMIC in {self.quantized(arg) for arg in activations}:
             return ConfigPrecisionType.DYNAMIC_QUANT

@@ -192,10 +192,10 @@ FP32, STATIC = ConfigPrecisionType.FP32, ConfigPrecisionType.STATIC_QUANT
     ("make", "linears", "exps"),
     [
         (XnnpackPartitioner, 3, 1),
-        (XnnpackFloatingPointPartitioner, 1, 1),
+        (XnnpackFloatingPointPartitioner, 3, 1),
         (XnnpackQuantizedPartitioner, 3, 0),
         (XnnpackDynamicallyQuantizedPartitioner, 3, 0),
-        (lambda: XnnpackPartitioner(config_precisions=FP32), 1, 1),
+        (lambda: XnnpackPartitioner(config_precisions=FP32), 3, 1),
         (lambda: XnnpackPartitioner(config_precisions=[FP32, STATIC]), 3, 1),
         (lambda: XnnpackPartitioner(config_precisions=[]), 3, 1),
     ],
@@ -208,14 +208,11 @@ def test_operators_are_chosen_by_the_kinds_of_arithmetic_they_have(
     assert all(record.reason for record in found.records if record.delegate is None)
 
 
-@pytest.mark.parametrize(
-    ("partitioner", "share"),
-    [(XnnpackQuantizedPartitioner, 1.0), (XnnpackFloatingPointPartitioner, 0.0)],
-)
-def test_integers_that_were_moved_are_still_integers(partitioner: Any, share: float) -> None:
+def test_integers_that_were_moved_are_still_integers() -> None:
     module, x = Padded(order=(0, 3, 1, 2)).eval(), torch.randn(1, 6, 6, 3)
-    edge = to_edge_transform_and_lower(export(module, (x,)), partitioner=[partitioner()])
-    assert edge.delegation_summary().delegated_share == share
+    partitioner = XnnpackQuantizedPartitioner()
+    edge = to_edge_transform_and_lower(export(module, (x,)), partitioner=[partitioner])
+    assert edge.delegation_summary().delegated_share == 1.0
     assert_near(edge.to_executorch().run(x), module(x), EXACT)
 
 

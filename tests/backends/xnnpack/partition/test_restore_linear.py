@@ -21,7 +21,7 @@ from support.upstream_peer import Upstream
 from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram, export
 
-from executorch_py.backends.xnnpack.partition.config import AddmmConfig, ConfigPrecisionType
+from executorch_py.backends.xnnpack.partition.config import AddConfig, AddmmConfig
 from executorch_py.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
 from executorch_py.exir import EdgeProgramManager, to_edge, to_edge_transform_and_lower
 from executorch_py.exir.program.config import ExecutorchBackendConfig
@@ -190,9 +190,9 @@ def test_a_layer_that_is_not_delegated_stays_decomposed() -> None:
 
 def test_options_are_the_reason_of_a_decomposed_layer_that_they_exclude() -> None:
     _, _, program = Layers(_layer, quantized="per_channel").program()
-    edge = lowered(program, config_precisions=ConfigPrecisionType.FP32)
+    edge = lowered(program, configs=[AddConfig])
     [product] = [r for r in edge.delegation_summary().records if r.operator == "aten::addmm"]
-    assert product.reason is not None and "quantized statically, which" in product.reason
+    assert product.reason == "the partitioner's configs do not include its operator"
 
 
 def _other_rows(x: Tensor, w: Tensor) -> Tensor:

@@ -46,6 +46,7 @@ class XNNPartitionerConfig(PartitionerConfig):
             kwargs.get("force_non_static_weights_for_f32_linear", False)
         )
         self.enable_bf16 = bool(kwargs.get("enable_bf16", False))
+        self._floats_only = False
 
     def supported_precision_types(self) -> list[ConfigPrecisionType]:
         """The kinds of arithmetic of the operator."""
@@ -58,6 +59,7 @@ class XNNPartitionerConfig(PartitionerConfig):
         if precision_types:
             supported = self.supported_precision_types()
             self.enabled_precision_types = [p for p in precision_types if p in supported]
+            self._floats_only = set(precision_types) == {ConfigPrecisionType.FP32}
 
     def get_original_aten(self) -> torch._ops.OpOverload | None:
         """The operator to keep whole; None if it may be decomposed."""
@@ -77,7 +79,7 @@ class XNNPartitionerConfig(PartitionerConfig):
 
     def _facts(self, node: fx.Node, ep: ExportedProgram) -> NodeFacts:
         """The facts of a node: those of the partitioner that is asking, if it has our options."""
-        options = Options(bf16=self.enable_bf16)
+        options = Options(bf16=self.enable_bf16, floats_only=self._floats_only)
         if self._known is not None and self._known[node].options == options:
             return self._known[node]
         return GraphFacts(constant_tensors(ep), options)[node]

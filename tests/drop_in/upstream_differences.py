@@ -15,6 +15,11 @@ _OLD_MANAGER = "transform() leaves the manager that it is called on as it is"
 _MOE = "llama::quantized_moe_ffn has no kernel: only torchao knows its packed weights"
 _WORDING = "the error is of upstream's class, its message is worded otherwise"
 _NO_MODULE = "it uses a module that is not in upstream's wheel"
+_MOVES = "moves alone stay with kernels; with delegate_moves the test passes"
+_DELEGATED = "XNNPACK computes it here, equal to eager, and upstream leaves it"
+_WHOLE_LINEAR = "a decomposed linear layer with quantized weights is delegated in floats as well"
+_SCALES = "QuantizationError, a ValueError, names node and number in other words"
+_PER_TENSOR = "weights with one scale are delegated, with equal scales for the rows"
 
 # Reasons that hold only if the test itself failed, not code of this package that it called.
 OF_TESTS = frozenset({_ATTRIBUTE, _WORDING})
@@ -167,4 +172,66 @@ DIFFERENCES: tuple[tuple[str, str], ...] = (
         "*::TestXNNPACKQuantizer::test_obs_sharing_ops",
         "a mean over all dimensions is not delegated, so its result is not quantized",
     ),
+    (
+        "*::TestXnnpackPartitioner::test_multi_method_partitioning_with_shared_weights",
+        "the output node is named output, not output_1; weights are shared and results equal",
+    ),
+    ("*/ops/test_add.py::TestAdd::test_add_with_alpha", _DELEGATED),
+    ("*/ops/test_sub.py::TestSub::test_add_with_alpha", _DELEGATED),
+    ("*/ops/test_batch_norm.py::TestBatchNorm::test_fp32_batch_norm3d_not_partitioned", _DELEGATED),
+    ("*/ops/test_gelu.py::TestGelu::test_fp16_gelu", _DELEGATED),
+    ("*/ops/test_max_dim.py::TestMaxDim::test_fp16_max_dim_with_indicies", _DELEGATED),
+    ("*/ops/test_max_dim.py::TestMaxDim::test_fp32_max_dim_with_indices", _DELEGATED),
+    ("*/ops/test_mean_dim.py::TestMeanDim::test_fp32_mean_dim_unsupported", _DELEGATED),
+    ("*/ops/test_mean_dim.py::TestMeanDim::test_fp32_mean_dim_unsupported_3d", _DELEGATED),
+    (
+        "*/ops/test_mean_dim.py::TestMeanDim::test_fp32_mean_dim_unsupported_keepdim_false",
+        _DELEGATED,
+    ),
+    ("*/ops/test_pow.py::TestPow::test_fp32_pow_unsupported", _DELEGATED),
+    ("*/ops/test_cat.py::TestCat::test_fp32_cat_negative_dim", _MOVES),
+    ("*/ops/test_clone.py::TestClone::test_fp16_clone", _MOVES),
+    ("*/ops/test_clone.py::TestClone::test_fp32_clone", _MOVES),
+    ("*/ops/test_clone.py::TestClone::test_fp32_clone_2d", _MOVES),
+    ("*/ops/test_clone.py::TestClone::test_fp32_clone_3d", _MOVES),
+    (
+        "*/ops/test_clone.py::TestClone::test_fp32_clone_default_partitions_with_skip_dim_order",
+        _MOVES,
+    ),
+    ("*/ops/test_clone.py::TestClone::test_fp32_clone_with_contiguous_format", _MOVES),
+    (
+        "*/ops/test_quantize_per_tensor.py::TestQuantizePerTensor::test_qs8_dequantize_per_tenstor",
+        _MOVES,
+    ),
+    (
+        "*/ops/test_quantize_per_tensor.py::TestQuantizePerTensor::test_qs8_quantize_per_tensor",
+        _MOVES,
+    ),
+    ("*/ops/test_slice_copy.py::TestSliceCopy::test_fp16_slice_copy", _MOVES),
+    ("*/ops/test_slice_copy.py::TestSliceCopy::test_fp32_slice_copy", _MOVES),
+    ("*/ops/test_slice_copy.py::TestSliceCopy::test_fp32_slice_copy_default_start", _MOVES),
+    ("*::TestCheckQuantParams::test_in_per_channel_quant", _SCALES),
+    ("*::TestCheckQuantParams::test_in_per_tensor_quant", _SCALES),
+    ("*::TestCheckQuantParams::test_inject_invalid_zp", _SCALES),
+    (
+        "*::TestConv2d::test_qs8_conv_transpose_2d_quantize_per_channel_multi_axis",
+        "scales along other axes are computed, equal to eager, where upstream raises",
+    ),
+    (
+        "*/ops/test_hardtanh.py::TestHardTanh::test_qs8_hardtanh",
+        "a hardtanh is the clamp of the sum before it, so one quantization is left out",
+    ),
+    ("*::TestLinear::test_linear_qc8_as_fp32", _WHOLE_LINEAR),
+    ("*::TestLinear::test_linear_qd8_as_fp32", _WHOLE_LINEAR),
+    ("*::TestLinear::test_linear_qs8_as_fp32", _WHOLE_LINEAR),
+    (
+        "*::TestLinear::test_linear_qd8_f16_per_token_weight_per_channel_group_int4",
+        "the reference in float16 is farther from float64 than the delegate",
+    ),
+    (
+        "*::TestLinear::test_linear_qd8_per_token_groupwise_unsupported_groupsize",
+        "groups of 30 stay with kernels, equal to eager, where upstream raises",
+    ),
+    ("*::TestLinear::test_qd8_f16_per_tensor_linear", _PER_TENSOR),
+    ("*::TestLinear::test_qd8_f32_per_tensor_linear", _PER_TENSOR),
 )

@@ -40,7 +40,6 @@ FLAGS = (
 BLOCKS = "a block of elements that are cast, whose sum is part of the numeric definition"
 WALKS = "the walk over up to 16 index tensors of 16 dimensions"
 LARGER = {
-    "op/distance.c run_tiles": (40_000, BLOCKS),
     "op/softmax.c row_half": (17_000, BLOCKS),
     "lib/norm_stats.c cast_stats": (8_500, BLOCKS),
     "op/multinomial.c op_multinomial_out": (7_100, BLOCKS),

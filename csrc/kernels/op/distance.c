@@ -73,7 +73,11 @@ static offsets batch_at(const distance *d, size_t batch) {
 
 // ---- tiles
 
-enum { TILE_PIECE = 128, TILE_ROWS = 64 };
+enum {
+  F32_PIECE = 128,                    // elements whose squares are summed in f32
+  TILE_PIECE = ETI_ON_STACK(128, 2),  // elements of a tile, a divisor of it
+  TILE_ROWS = ETI_ON_STACK(64, 8)     // rows of a that are compared with it
+};
 
 typedef union tile {
   float f[TILE_PIECE * ETI_TILE];
@@ -85,8 +89,8 @@ static ptrdiff_t row_step(const et_tensor *t) {
 }
 
 // Fills a tile with elements [k, k + n) of rows [j0, j0 + n_j) of b, padded with zeros.
-static void fill_tile(const distance *d, const offsets *at, size_t j0, size_t n_j, size_t k,
-                      size_t n, tile *t) {
+static ETI_OWN_FRAME void fill_tile(const distance *d, const offsets *at, size_t j0, size_t n_j,
+                                    size_t k, size_t n, tile *t) {
   const et_dtype type = d->in_f32 ? ET_F32 : ET_F64;
   const size_t item = et_dtype_bytes(type);
   if (n_j < ETI_TILE) memset(t, 0, n * ETI_TILE * item);
@@ -115,14 +119,15 @@ typedef union tile_row {
   double d[TILE_PIECE];
 } tile_row;
 
-// Partial sums for TILE_ROWS rows of a: in f64, or in f32 if there is only one piece.
+// Sums for TILE_ROWS rows of a: in f64, and in f32 those of the current F32_PIECE.
 typedef struct tile_sums {
   double d[TILE_ROWS][ETI_TILE];
   float f[TILE_ROWS][ETI_TILE];
 } tile_sums;
 
+// True if the sums in f32 are whole.
 static bool is_one_piece(const distance *d) {
-  return d->in_f32 && d->n > 0 && d->n <= TILE_PIECE;
+  return d->in_f32 && d->n > 0 && d->n <= F32_PIECE;
 }
 
 // A group of rows of a for a micro-kernel, padded with its last row.
@@ -147,10 +152,11 @@ static void fill_group(const distance *d, const offsets *at, size_t i, size_t n_
   }
 }
 
-// Adds squares in f32 within a piece, unless the result is f64.
-static void add_squares(const distance *d, const offsets *at, size_t i0, size_t n_i, size_t k,
-                        size_t n, const tile *t, tile_sums *sums) {
+// Adds squares in f32 within F32_PIECE elements, unless the result is f64.
+static ETI_OWN_FRAME void add_squares(const distance *d, const offsets *at, size_t i0, size_t n_i,
+                                      size_t k, size_t n, const tile *t, tile_sums *sums) {
   const eti_row_distance_micro *const micro = eti_row_distance_micro_get();
+  const bool begins = k % F32_PIECE == 0, ends = (k + n) % F32_PIECE == 0 || k + n == d->n;
   group rows;
   for (size_t i = 0; i < n_i; i += ETI_TILE_GROUP) {
     fill_group(d, at, i0 + i, i0 + n_i, k, n, &rows);
@@ -159,21 +165,21 @@ static void add_squares(const distance *d, const offsets *at, size_t i0, size_t 
       continue;
     }
     float (*const part)[ETI_TILE] = sums->f + i;
-    memset(part, 0, ETI_TILE_GROUP * sizeof *part);
+    if (begins) memset(part, 0, ETI_TILE_GROUP * sizeof *part);
     micro->squares(part, rows.x, t->f, n);
-    if (is_one_piece(d)) continue;
+    if (is_one_piece(d) || !ends) continue;
     for (size_t g = 0; g < ETI_TILE_GROUP; g++) {
       for (size_t l = 0; l < ETI_TILE; l++) sums->d[i + g][l] += (double)part[g][l];
     }
   }
 }
 
-enum { POWERS = 128 };  // powers at a time, a multiple of ETI_TILE
+enum { POWERS = ETI_ON_STACK(128, 32) };  // powers at a time, a multiple of ETI_TILE
 
 // Adds powers: sums[l] += |x[k] − tile[16·k + l]|^p, by the loops of pow in the tensor's own
 // precision.
-static void add_powers(const distance *d, double sums[ETI_TILE], const double *x, const double *t,
-                       size_t n) {
+static ETI_OWN_FRAME void add_powers(const distance *d, double sums[ETI_TILE], const double *x,
+                                     const double *t, size_t n) {
   float narrow[POWERS];
   double wide[POWERS];
   const float p_f32 = (float)d->p;
@@ -199,8 +205,8 @@ static void add_powers(const distance *d, double sums[ETI_TILE], const double *x
 }
 
 // Adds rows [i0, i0 + n_i) of a, compared with the tile's, to the sums.
-static void add_tile(const distance *d, const offsets *at, size_t i0, size_t n_i, size_t k,
-                     size_t n, const tile *t, tile_sums *sums) {
+static ETI_OWN_FRAME void add_tile(const distance *d, const offsets *at, size_t i0, size_t n_i,
+                                   size_t k, size_t n, const tile *t, tile_sums *sums) {
   const eti_row_distance_micro *const micro = eti_row_distance_micro_get();
   if (d->kind == ETI_NORM_TWO) {
     add_squares(d, at, i0, n_i, k, n, t, sums);
@@ -247,8 +253,8 @@ static bool store_roots(const distance *d, const offsets *at, size_t i0, size_t 
   return true;
 }
 
-static void store_tile(const distance *d, const offsets *at, size_t i0, size_t n_i, size_t j0,
-                       size_t n_j, tile_sums *sums) {
+static ETI_OWN_FRAME void store_tile(const distance *d, const offsets *at, size_t i0, size_t n_i,
+                                     size_t j0, size_t n_j, tile_sums *sums) {
   const ptrdiff_t item = (ptrdiff_t)et_dtype_bytes((et_dtype)d->out->dtype);
   const et_dtype type = d->in_f32 ? ET_F32 : ET_F64;
   const ptrdiff_t from_item = (ptrdiff_t)et_dtype_bytes(type);

@@ -40,11 +40,8 @@ FLAGS = (
 BLOCKS = "a block of elements that are cast, whose sum is part of the numeric definition"
 WALKS = "the walk over up to 16 index tensors of 16 dimensions"
 LARGER = {
-    "op/softmax.c row_half": (17_000, BLOCKS),
     "lib/norm_stats.c cast_stats": (8_500, BLOCKS),
     "op/multinomial.c op_multinomial_out": (7_100, BLOCKS),
-    "lib/reduction.c reduce_along": (2_300, BLOCKS),
-    "op/softmax.c row_f64": (2_200, BLOCKS),
     "op/index/index.c put_values": (5_600, WALKS),
     "op/index/index.c run_shares": (4_400, WALKS),
     "op/index/index.c op_index_select_out": (4_900, WALKS),

@@ -3,6 +3,8 @@
 
 #include "kernels/lib/promote.h"
 
+#include <string.h>
+
 eti_shape eti_reduced_shape(const et_tensor *in, uint32_t mask, bool keepdim) {
   eti_shape shape = {.rank = 0};
   for (size_t d = 0; d < in->rank; d++) {
@@ -83,9 +85,9 @@ typedef struct run_job {
 } run_job;
 
 enum {
-  BUFFER = ETI_REDUCE_BLOCK * 8,
-  ROOM = ETI_ON_STACK(16384, 1536)
-};  // bytes: a block of any type; eight rows
+  BUFFER = ETI_ON_STACK(ETI_REDUCE_BLOCK * 8, 1024),  // bytes of a block, or of its parts
+  ROOM = ETI_ON_STACK(16384, 1536)                    // of eight rows
+};
 
 static bool is_as_loaded(const run_job *job, ptrdiff_t step) {
   return job->dtype == job->reducer->load && step == job->bytes;
@@ -99,6 +101,27 @@ static const void *center_at(const run_job *job, size_t j) {
   return job->centers == NULL ? NULL : (const char *)job->centers + (ptrdiff_t)j * job->load_bytes;
 }
 
+// Reduces runs that are cast, in blocks that the buffer holds in parts.
+static ETI_OWN_FRAME void reduce_in_parts(const run_job *job, const char *p, ptrdiff_t step,
+                                          size_t n) {
+  const eti_reducer *const r = job->reducer;
+  double buffer[BUFFER / 8], centers[ETI_ROW_LANES];
+  eti_row_parts parts = {.rows = r->rows, .columns = r->columns, .merge = r->merge};
+  (void)eti_scalar_store(&r->init, r->acc, &parts.init);
+  for (size_t j = 0; j < job->w; j++) {
+    const char *const x = p + (ptrdiff_t)j * job->stride;
+    for (size_t l = 0; l < ETI_ROW_LANES && job->centers != NULL; l++)
+      memcpy(&centers[l], center_at(job, j), sizeof *centers);
+    if (job->centers != NULL) parts.centers = centers;
+    for (size_t i = 0; i < n; i += BUFFER / 8) {
+      const size_t m = n - i < BUFFER / 8 ? n - i : BUFFER / 8;
+      cast_elements(job, buffer, x + (ptrdiff_t)i * step, step, m);
+      eti_row_part(&parts, (char *)job->acc + j * job->acc_bytes, buffer, m,
+                   i + m == n || (i + m) % ETI_REDUCE_BLOCK == 0);
+    }
+  }
+}
+
 // Reduces a run of n elements of each result; results are s[0] apart, runs job->stride apart.
 static void reduce_along(void *ctx, void *const p[], const ptrdiff_t s[], size_t n) {
   const run_job *job = ctx;
@@ -108,9 +131,13 @@ static void reduce_along(void *ctx, void *const p[], const ptrdiff_t s[], size_t
     reducer->rows(job->acc, p[0], job->stride / job->bytes, n, job->w, job->centers);
     return;
   }
+  if (BUFFER < ETI_REDUCE_BLOCK * 8 && job->load_bytes == 8 && n * 8 > BUFFER) {
+    reduce_in_parts(job, p[0], s[0], n);
+    return;
+  }
   // Short runs that follow one another are cast together.
   const bool joined = s[0] == job->bytes && job->stride == (ptrdiff_t)n * job->bytes;
-  const size_t most = n <= ETI_REDUCE_BLOCK && joined ? BUFFER / 8 / n : 1;
+  const size_t most = n <= BUFFER / 8 && joined ? BUFFER / 8 / n : 1;
   for (size_t j = 0; j < job->w; j += most) {
     const char *const x = (const char *)p[0] + (ptrdiff_t)j * job->stride;
     const size_t rows = job->w - j < most ? job->w - j : most;

@@ -7,6 +7,7 @@
 // which is slow): masks of -100 give many.
 #include "kernels/lib/elementwise.h"
 #include "kernels/kernel.h"
+#include "kernels/micro/math/math_core.h"
 #include "kernels/micro/rows/row_reduce.h"
 #include "kernels/micro/rows/row_softmax.h"
 #include "kernels/ops.h"
@@ -26,9 +27,10 @@ ETI_USES(rows, rows_softmax_short)
 ETI_USES(rows, row_max)
 ETI_USES(rows, row_sum)
 
-#define COLUMNS 256                 // elements of a piece of a row
-#define WIDE ETI_ON_STACK(256, 32)  // columns of one block; ten blocks of f32 are on the stack
-#define ROW 4096                    // floats of a row on the stack
+#define COLUMNS 256                  // elements of a piece of a row
+#define WIDE ETI_ON_STACK(256, 32)   // columns of one block; ten blocks of f32 are on the stack
+#define ROW 4096u                    // longest row of halves that is computed as one of f32
+#define HELD ETI_ON_STACK(ROW, 64u)  // longest row of them that is on the stack
 
 typedef struct softmax_job {
   const eti_eltwise *micro;
@@ -130,27 +132,73 @@ static void columns_f32(const softmax_job *job, char *out, const char *data, siz
   }
 }
 
-// Computes one contiguous row of a half type: as a row of f32 if it fits a buffer, else in pieces.
+static float max_of_row(const softmax_job *job, const char *data) {
+  float x[COLUMNS], high = -INFINITY;
+  bool nan = false;
+  for (size_t j = 0; j < job->n; j += COLUMNS) {
+    const size_t w = job->n - j < COLUMNS ? job->n - j : COLUMNS;
+    load_row(job, x, data + j * job->item, w);
+    const float piece = job->micro->row_max(x, w);
+    nan = nan || isnan(piece);
+    if (piece > high) high = piece;
+  }
+  return nan ? NAN : high;
+}
+
+// Rows of row_softmax and row_log_softmax, which sum in 64 lanes, whole rows and pieces of 512.
+enum { LANES = 64, LOG_PIECE = 512 };
+
+// Computes a row as these do, 64 elements at a time.
+static void row_by_lanes(const softmax_job *job, char *out, const char *data) {
+  const eti_eltwise *const m = job->micro;
+  const eti_row_softmax_micro *const s = eti_row_softmax_micro_get();
+  const float max = max_of_row(job, data);
+  float x[LANES], high[LANES], sums[LANES], total = 0.0f;
+  double logs = 0.0;
+  for (size_t i = 0; i < LANES; i++) high[i] = max;
+  for (size_t j = 0; j < job->n; j += LANES) {
+    const size_t w = job->n - j < LANES ? job->n - j : LANES, whole = w == LANES ? w : w / 16 * 16;
+    if (j == 0 || (job->log && j % LOG_PIECE == 0)) memset(sums, 0, sizeof sums);
+    load_row(job, x, data + j * job->item, w);
+    // The last elements go to the first lanes, sixteen at a time, and what is left to the second.
+    for (size_t i = 0; i < whole; i += whole == LANES ? LANES : 16)
+      s->add_terms(sums, NULL, x + i, high, whole == LANES ? LANES : 16);
+    if (whole < w) s->add_terms(sums + 16, NULL, x + whole, high, w - whole);
+    if (j + w == job->n || (job->log && (j + w) % LOG_PIECE == 0)) {
+      total = m->row_sum(sums, LANES);
+      logs += (double)total;
+    }
+  }
+  if (job->log) total = (float)eti_log_d(logs);
+  for (size_t j = 0; j < job->n; j += LANES) {
+    const size_t w = job->n - j < LANES ? job->n - j : LANES;
+    load_row(job, x, data + j * job->item, w);
+    if (job->log) {
+      run_rowwise(m->binary.sub, x, x, &max, w, true);
+    } else {
+      s->add_terms(sums, x, x, high, w);
+    }
+    run_rowwise(job->log ? m->binary.sub : m->binary.div, x, x, &total, w, true);
+    store_row(job, out + j * job->item, x, w);
+  }
+}
+
+// Computes one contiguous row of a half type: as a row of f32, or, if it is long, in pieces.
 static void row_half(const softmax_job *job, char *out, const char *data) {
   const eti_eltwise *m = job->micro;
-  if (job->n <= ROW) {
-    float row[ROW];
+  if (job->n <= HELD) {
+    _Alignas(64) float row[HELD];
     load_row(job, row, data, job->n);
     (job->log ? m->row_log_softmax : m->row_softmax)(row, row, job->n);
     store_row(job, out, row, job->n);
     return;
   }
-  float x[COLUMNS];
-  float high = -INFINITY, total = 0.0f;
-  bool nan = false;
-  for (size_t j = 0; j < job->n; j += COLUMNS) {
-    const size_t w = job->n - j < COLUMNS ? job->n - j : COLUMNS;
-    load_row(job, x, data + j * job->item, w);
-    const float piece = m->row_max(x, w);
-    nan = nan || isnan(piece);
-    if (piece > high) high = piece;
+  if (job->n <= ROW) {
+    row_by_lanes(job, out, data);
+    return;
   }
-  if (nan) high = NAN;
+  const float high = max_of_row(job, data);
+  float x[COLUMNS], total = 0.0f;
   for (size_t j = 0; j < job->n; j += COLUMNS) {
     const size_t w = job->n - j < COLUMNS ? job->n - j : COLUMNS;
     load_row(job, x, data + j * job->item, w);
@@ -188,17 +236,40 @@ static void unary_f64(eti_loop loop, double *x, size_t w) {
   loop(p, s, w, NULL);
 }
 
+// The sum of e^(x[i] - high) of a piece of a row, whose terms the stack may hold only in parts.
+enum { TERMS = ETI_ON_STACK(COLUMNS, 128) };
+static void add_terms_f64(const softmax_job *job, double *sum, const double *x, double high,
+                          size_t n) {
+  const eti_row_reduce_micro *const r = eti_row_reduce_micro_get();
+  _Alignas(64) double terms[TERMS];
+  eti_row_parts parts = {
+      .rows = r->sum_f64.rows, .columns = r->sum_f64.columns, .merge = r->sum_f64.columns};
+  for (size_t i = 0; i < n; i += TERMS) {
+    const size_t w = n - i < TERMS ? n - i : TERMS;
+    rowwise_f64(job->micro->binary_f64.sub, terms, x + i, &high, w, true);
+    unary_f64(job->micro->unary_f64.exp, terms, w);
+    if (w == n) {
+      parts.rows(sum, terms, 0, w, 1, NULL);
+    } else {
+      eti_row_part(&parts, sum, terms, w, i + w == n);
+    }
+  }
+}
+
 static void row_f64(const softmax_job *job, double *out, const double *x) {
   const eti_eltwise *m = job->micro;
   const eti_row_reduce_micro *r = eti_row_reduce_micro_get();
-  double high = x[0], sum = 0.0, piece[COLUMNS];
+  double high = x[0], sum = 0.0;
   r->max_f64.rows(&high, x, 0, job->n, 1, NULL);
   for (size_t j = 0; j < job->n; j += COLUMNS) {
     const size_t w = job->n - j < COLUMNS ? job->n - j : COLUMNS;
-    double *const to = job->log ? piece : out + j;
-    rowwise_f64(m->binary_f64.sub, to, x + j, &high, w, true);
-    unary_f64(m->unary_f64.exp, to, w);
-    r->sum_f64.rows(&sum, to, 0, w, 1, NULL);
+    if (job->log) {
+      add_terms_f64(job, &sum, x + j, high, w);
+      continue;
+    }
+    rowwise_f64(m->binary_f64.sub, out + j, x + j, &high, w, true);
+    unary_f64(m->unary_f64.exp, out + j, w);
+    r->sum_f64.rows(&sum, out + j, 0, w, 1, NULL);
   }
   if (!job->log) {
     rowwise_f64(m->binary_f64.div, out, out, &sum, job->n, true);

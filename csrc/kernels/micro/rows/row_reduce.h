@@ -8,6 +8,7 @@
 #include "kernels/dtype_sets.h"
 #include "kernels/micro/isa_select.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -65,5 +66,16 @@ extern const eti_row_reduce_micro eti_row_reduce_avx512;
 
 // The variant of this CPU.
 const eti_row_reduce_micro *eti_row_reduce_micro_get(void);
+
+// A row of elements of eight bytes that comes in parts, with the result of one call of `rows`. All
+// parts but the last have whole vectors of lanes.
+#define ETI_ROW_LANES 32u
+typedef struct eti_row_parts {
+  eti_row_reduce_fn rows, columns, merge;  // merge: columns of accumulators
+  bool has_lanes;
+  double lanes[ETI_ROW_LANES], init;  // of any type
+  const double *centers;              // ETI_ROW_LANES copies of the center, or NULL
+} eti_row_parts;
+void eti_row_part(eti_row_parts *r, void *acc, const double *x, size_t n, bool is_last);
 
 #endif  // ET_MICRO_ROW_REDUCE_H

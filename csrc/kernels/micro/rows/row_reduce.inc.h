@@ -40,7 +40,7 @@ ETI_INLINE REDUCE_ACC ETI_LOOP_NAME(REDUCE_NAME, eight)(REDUCE_ACC a, const REDU
 
 #ifndef REDUCE_ROW
 #define REDUCE_ROW(a, x, n, c) ETI_LOOP_NAME(REDUCE_NAME, row)(a, x, n, c)
-#define LANES (256u / sizeof(REDUCE_TYPE))
+#define LANES (ETI_ROW_LANES * 8u / sizeof(REDUCE_TYPE))
 
 ETI_INLINE void ETI_LOOP_NAME(REDUCE_NAME, halve)(REDUCE_TYPE *lane, size_t half) {
   for (size_t l = 0; l < half; l++) lane[l] = REDUCE_MERGE(lane[l], lane[l + half]);

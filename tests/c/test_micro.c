@@ -21,8 +21,8 @@ static void normalisation_equals_the_scalar_one(void) {
         void *const x = random_elements(slow->dtype, n), *const w = random_elements(slow->dtype, n);
         void *const b = random_elements(slow->dtype, n), *const got = malloc(bytes),
                     *const expected = malloc(bytes);
-        const double sums[2] = {fast->sum(x, n), slow->sum(x, n)};
-        const double squares[2] = {fast->squares(x, 0.1, n), slow->squares(x, 0.1, n)};
+        const double sums[2] = {fast->sum(NULL, x, n), slow->sum(NULL, x, n)};
+        const double squares[2] = {fast->squares(NULL, x, 0.1, n), slow->squares(NULL, x, 0.1, n)};
         bool same = memcmp(&sums[0], &sums[1], 8) == 0 && memcmp(&squares[0], &squares[1], 8) == 0;
         for (int which = 0; which < 4; which++) {
           fast->normalize(got, x, 0.1, 1.3, which & 1 ? w : NULL, which & 2 ? b : NULL, n);

@@ -40,13 +40,11 @@ FLAGS = (
 BLOCKS = "a block of elements that are cast, whose sum is part of the numeric definition"
 WALKS = "the walk over up to 16 index tensors of 16 dimensions"
 LARGER = {
-    "lib/norm_stats.c cast_stats": (8_500, BLOCKS),
     "op/multinomial.c op_multinomial_out": (7_100, BLOCKS),
     "op/index/index.c put_values": (5_600, WALKS),
     "op/index/index.c run_shares": (4_400, WALKS),
     "op/index/index.c op_index_select_out": (4_900, WALKS),
     "op/index/index.c op_index_tensor_out": (4_800, WALKS),
-    "op/layer_norm.c op_native_layer_norm_out": (2_500, "six groups of up to 16 dimensions"),
 }
 # Files whose functions hold at most 2 KiB in every build: matrix products and their callers.
 PRODUCTS = (

@@ -19,12 +19,11 @@ void eti_norm_group_add(eti_norm_group *s, int32_t size, ptrdiff_t stride) {
   s->strides[s->rank++] = stride;
 }
 
-eti_norm_group eti_norm_group_of(const et_tensor *t, uint32_t dims) {
-  eti_norm_group s = {.dtype = t->dtype, .numel = 1};
+void eti_norm_group_of(eti_norm_group *s, const et_tensor *t, uint32_t dims) {
+  *s = (eti_norm_group){.dtype = t->dtype, .numel = 1};
   for (size_t d = 0; d < t->rank; d++) {
-    if ((dims >> d & 1u) != 0) eti_norm_group_add(&s, t->sizes[d], t->strides[d]);
+    if ((dims >> d & 1u) != 0) eti_norm_group_add(s, t->sizes[d], t->strides[d]);
   }
-  return s;
 }
 
 void eti_norm_group_cast(const eti_norm_group *s, char *base, size_t first, size_t n, uint8_t type,
@@ -59,22 +58,38 @@ const void *eti_norm_group_chunk(const eti_row_norm_micro *micro, const eti_norm
   return room;
 }
 
-static size_t chunk_size(size_t numel, size_t first) {
-  return numel - first < ETI_NORM_CHUNK ? numel - first : ETI_NORM_CHUNK;
+enum { CAST = ETI_ON_STACK(ETI_NORM_CHUNK, 128) };  // elements that are cast together
+
+static size_t at_most(size_t n, size_t most) {
+  return n < most ? n : most;
 }
 
-// Sums chunk by chunk: in place, or cast to `room`.
+// The sum of a chunk, or of the squares of its differences from *mean: in place, or cast to `room`
+// in pieces.
+static inline double sum_of_chunk(const eti_row_norm_micro *micro, const eti_norm_group *s,
+                                  const char *base, size_t first, size_t n, char *room,
+                                  const double *mean) {
+  double lanes[16] = {0.0}, sum = 0.0;
+  const size_t piece = room == NULL ? ETI_NORM_CHUNK : CAST;
+  void *const carried = (size_t)CAST < ETI_NORM_CHUNK && n > piece ? lanes : NULL;
+  for (size_t i = 0; i < n; i += piece) {
+    const size_t m = at_most(n - i, piece);
+    const void *const x = eti_norm_group_chunk(micro, s, base, first + i, m, room);
+    sum = mean == NULL ? micro->sum(carried, x, m) : micro->squares(carried, x, *mean, m);
+  }
+  return sum;
+}
+
+// `room` is for elements that are not in place.
 static eti_norm_stats stats_of(const eti_row_norm_micro *micro, const eti_norm_group *s,
                                const char *base, char *room) {
   double sum = 0, squares = 0;
-  for (size_t i = 0; i < s->numel; i += ETI_NORM_CHUNK) {
-    const size_t n = chunk_size(s->numel, i);
-    sum += micro->sum(eti_norm_group_chunk(micro, s, base, i, n, room), n);
-  }
+  for (size_t i = 0; i < s->numel; i += ETI_NORM_CHUNK)
+    sum += sum_of_chunk(micro, s, base, i, at_most(s->numel - i, ETI_NORM_CHUNK), room, NULL);
   const double mean = sum / (double)s->numel;
   for (size_t i = 0; i < s->numel; i += ETI_NORM_CHUNK) {
-    const size_t n = chunk_size(s->numel, i);
-    squares += micro->squares(eti_norm_group_chunk(micro, s, base, i, n, room), mean, n);
+    const size_t n = at_most(s->numel - i, ETI_NORM_CHUNK);
+    squares += sum_of_chunk(micro, s, base, i, n, room, &mean);
   }
   // The mean was rounded for the differences; the error of this in their squares is subtracted.
   const double rounded = micro->dtype == ET_F32 ? (double)(float)mean : mean,
@@ -82,12 +97,11 @@ static eti_norm_stats stats_of(const eti_row_norm_micro *micro, const eti_norm_g
   return (eti_norm_stats){.mean = mean, .variance = squares / (double)s->numel - error * error};
 }
 
-// A chunk is part of the numeric definition, so that the room cannot be smaller. Not inlined: the
-// caller would hold it for elements that need no cast, too.
+// Not inlined: the caller would hold the room for elements that need no cast, too.
 static __attribute__((noinline)) eti_norm_stats cast_stats(const eti_row_norm_micro *micro,
                                                            const eti_norm_group *s,
                                                            const char *base) {
-  _Alignas(64) char room[ETI_NORM_CHUNK * 8];
+  _Alignas(64) char room[CAST * 8];
   return stats_of(micro, s, base, room);
 }
 
@@ -118,15 +132,13 @@ void eti_norm_set_element(const et_tensor *t, size_t i, double value) {
   eti_norm_set_elements(t, i, &value, 1);
 }
 
-enum { AFFINE = ETI_ON_STACK(ETI_NORM_CHUNK, 128) };  // elements that are cast together
-
 void eti_norm_group_affine(const eti_row_norm_micro *micro, const eti_norm_group *xs, const char *x,
                            const eti_norm_group *os, char *out, double mean, double scale,
                            double shift) {
-  _Alignas(64) char room[AFFINE * 8];
+  _Alignas(64) char room[CAST * 8];
   const bool direct = os->dtype == micro->dtype && eti_norm_group_is_row(os);
   const size_t step =
-      direct && xs->dtype == micro->dtype && eti_norm_group_is_row(xs) ? xs->numel : AFFINE;
+      direct && xs->dtype == micro->dtype && eti_norm_group_is_row(xs) ? xs->numel : CAST;
   for (size_t i = 0; i < xs->numel; i += step) {
     const size_t n = xs->numel - i < step ? xs->numel - i : step;
     const void *in = eti_norm_group_chunk(micro, xs, x, i, n, room);

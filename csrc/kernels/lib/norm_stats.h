@@ -22,7 +22,7 @@ typedef struct eti_norm_group {
 
 void eti_norm_group_add(eti_norm_group *s, int32_t size, ptrdiff_t stride);
 // The group over the dimensions whose bit is set, outermost first.
-eti_norm_group eti_norm_group_of(const et_tensor *t, uint32_t dims);
+void eti_norm_group_of(eti_norm_group *s, const et_tensor *t, uint32_t dims);
 // Casts elements [first, first + n) of a group to (or from) n adjacent ones.
 void eti_norm_group_cast(const eti_norm_group *s, char *base, size_t first, size_t n, uint8_t type,
                          void *row, bool reading);

@@ -125,13 +125,15 @@ static et_status check_normalized(const et_kernel_ctx *ctx, const et_tensor *t, 
   return ET_OK;
 }
 
-et_status op_native_layer_norm_out(et_kernel_ctx *ctx, et_value *const *args) {
-  eti_norm_args a;
+// Reads the arguments and resizes the results; *n_normalized: how many dimensions of x are
+// normalized, the last ones.
+static ETI_OWN_FRAME et_status read_args(const et_kernel_ctx *ctx, et_value *const *args,
+                                         eti_norm_args *a, size_t *n_normalized) {
   int64_t shape[ET_MAX_RANK];
   size_t n = 0;
   ET_TRY(eti_arg_ints(ctx, args, 1, shape, ET_MAX_RANK, &n));
-  ET_TRY(eti_norm_read(ctx, args, 2, 4, "layer_norm", &a));
-  et_tensor *const x = a.x, *const w = a.w, *const b = a.b, *const out = a.out;
+  ET_TRY(eti_norm_read(ctx, args, 2, 4, "layer_norm", a));
+  et_tensor *const x = a->x;
   ET_CHECK(n >= 1 && n <= x->rank, ctx->err, ET_INVALID_ARGUMENT,
            "layer_norm: normalized_shape: expected 1 to %d entries, got %zu", (int)x->rank, n);
   const size_t first = x->rank - n;
@@ -140,26 +142,36 @@ et_status op_native_layer_norm_out(et_kernel_ctx *ctx, et_value *const *args) {
              "layer_norm: normalized_shape[%zu]: expected %d, as input, got %lld", d,
              (int)x->sizes[first + d], (long long)shape[d]);
   }
-  ET_TRY(check_normalized(ctx, w, x, first, "weight"));
-  ET_TRY(check_normalized(ctx, b, x, first, "bias"));
-  layer_run r = {
-      .micro = eti_norm_micro_of(x->dtype), .mean = a.mean, .rstd = a.rstd, .eps = a.eps};
+  ET_TRY(check_normalized(ctx, a->w, x, first, "weight"));
+  ET_TRY(check_normalized(ctx, a->b, x, first, "bias"));
   eti_shape stat_shape = eti_shape_of(x);
   for (size_t d = first; d < x->rank; d++) stat_shape.sizes[d] = 1;
-  ET_TRY(eti_resize_like(ctx, out, x));
-  ET_TRY(eti_resize(ctx, a.mean, &stat_shape));
-  ET_TRY(eti_resize(ctx, a.rstd, &stat_shape));
-  ET_CHECK(eti_same_shape(out, x), ctx->err, ET_INVALID_ARGUMENT,
+  ET_TRY(eti_resize_like(ctx, a->out, x));
+  ET_TRY(eti_resize(ctx, a->mean, &stat_shape));
+  ET_TRY(eti_resize(ctx, a->rstd, &stat_shape));
+  ET_CHECK(eti_same_shape(a->out, x), ctx->err, ET_INVALID_ARGUMENT,
            "layer_norm: out is also the mean or rstd");
+  *n_normalized = n;
+  return ET_OK;
+}
+
+et_status op_native_layer_norm_out(et_kernel_ctx *ctx, et_value *const *args) {
+  eti_norm_args a;
+  size_t n;
+  ET_TRY(read_args(ctx, args, &a, &n));
+  const et_tensor *const x = a.x, *const w = a.w, *const b = a.b, *const out = a.out;
+  const size_t first = x->rank - n;
+  layer_run r = {
+      .micro = eti_norm_micro_of(x->dtype), .mean = a.mean, .rstd = a.rstd, .eps = a.eps};
   const uint32_t inner = eti_dims_from(first, x->rank), outer = eti_dims_from(0, first);
-  r.x = eti_norm_group_of(x, inner);
-  r.out = eti_norm_group_of(out, inner);
-  r.rows = eti_norm_group_of(x, outer);
-  r.out_rows = eti_norm_group_of(out, outer);
+  eti_norm_group_of(&r.x, x, inner);
+  eti_norm_group_of(&r.out, out, inner);
+  eti_norm_group_of(&r.rows, x, outer);
+  eti_norm_group_of(&r.out_rows, out, outer);
   r.x_data = x->data;
   r.out_data = out->data;
-  if (w != NULL) r.w = eti_norm_group_of(w, eti_dims_from(0, n)), r.w_data = w->data;
-  if (b != NULL) r.b = eti_norm_group_of(b, eti_dims_from(0, n)), r.b_data = b->data;
+  if (w != NULL) eti_norm_group_of(&r.w, w, eti_dims_from(0, n)), r.w_data = w->data;
+  if (b != NULL) eti_norm_group_of(&r.b, b, eti_dims_from(0, n)), r.b_data = b->data;
   et_parallel_for(ctx->pool, JOINS_ROWS && r.x.numel <= ETI_NORM_CHUNK ? short_rows : long_rows, &r,
                   r.rows.numel, 1 + 8192 / (r.x.numel + 1));
   return ET_OK;

@@ -223,8 +223,8 @@ et_status op_native_group_norm_out(et_kernel_ctx *ctx, et_value *const *args) {
                    .channels = (size_t)channels,
                    .groups = (size_t)groups,
                    .eps = a.eps};
-  r.xs = eti_norm_group_of(x, eti_dims_from(2, x->rank));
-  r.os = eti_norm_group_of(out, eti_dims_from(2, x->rank));
+  eti_norm_group_of(&r.xs, x, eti_dims_from(2, x->rank));
+  eti_norm_group_of(&r.os, out, eti_dims_from(2, x->rank));
   if (channels == 0 || run_transposed_groups(ctx, &r, (size_t)images, (size_t)area)) return ET_OK;
   et_parallel_for(ctx->pool, group_rows, &r, (size_t)(images * groups), 1);
   return ET_OK;
@@ -238,8 +238,8 @@ static et_status run_batch_norm(const et_kernel_ctx *ctx, channel_run *r) {
   r->channels = (size_t)x->sizes[1];
   if (x->numel == 0) return ET_OK;
   const size_t n_images = (size_t)x->sizes[0], area = x->numel / (n_images * r->channels);
-  r->xs = eti_norm_group_of(x, eti_dims_from(2, x->rank));
-  r->os = eti_norm_group_of(r->out, eti_dims_from(2, x->rank));
+  eti_norm_group_of(&r->xs, x, eti_dims_from(2, x->rank));
+  eti_norm_group_of(&r->os, r->out, eti_dims_from(2, x->rank));
   if (is_pixels(x, area) && is_pixels(r->out, area)) {
     et_parallel_for(ctx->pool, batch_pixels, r, n_images * area, 1 + 32768 / r->channels);
   } else {

@@ -17,28 +17,32 @@ static inline T FN(tree)(T lanes[16]) {
   return lanes[0] + lanes[1];
 }
 
-static double FN(sum)(const void *src, size_t n) {
-  ET_ASSERT(ETI_HOLDS(src, n, T));
+static double FN(sum)(void *carried, const void *src, size_t n) {
+  ET_ASSERT(ETI_HOLDS_OR_NULL(carried, T) && ETI_HOLDS(src, n, T));
   const T *const x = src;
   T lanes[16] = {0};
   size_t i = 0;
+  if (carried != NULL) memcpy(lanes, carried, sizeof lanes);
   for (; i + 16 <= n; i += 16) {
     for (size_t l = 0; l < 16; l++) lanes[l] += x[i + l];
   }
   for (size_t l = 0; i + l < n; l++) lanes[l] += x[i + l];
+  if (carried != NULL) memcpy(carried, lanes, sizeof lanes);
   return (double)FN(tree)(lanes);
 }
 
-static double FN(squares)(const void *src, double mean_, size_t n) {
-  ET_ASSERT(ETI_HOLDS(src, n, T));
+static double FN(squares)(void *carried, const void *src, double mean_, size_t n) {
+  ET_ASSERT(ETI_HOLDS_OR_NULL(carried, T) && ETI_HOLDS(src, n, T));
   const T *const x = src;
   const T mean = (T)mean_;
   T lanes[16] = {0};
   size_t i = 0;
+  if (carried != NULL) memcpy(lanes, carried, sizeof lanes);
   for (; i + 16 <= n; i += 16) {
     for (size_t l = 0; l < 16; l++) lanes[l] += (x[i + l] - mean) * (x[i + l] - mean);
   }
   for (size_t l = 0; i + l < n; l++) lanes[l] += (x[i + l] - mean) * (x[i + l] - mean);
+  if (carried != NULL) memcpy(carried, lanes, sizeof lanes);
   return (double)FN(tree)(lanes);
 }
 

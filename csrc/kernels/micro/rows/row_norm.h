@@ -15,8 +15,11 @@
 typedef struct eti_row_norm_micro {
   uint8_t dtype;  // et_dtype: f32 or f64
   uint8_t esize;
-  double (*sum)(const void *x, size_t n);
-  double (*squares)(const void *x, double mean, size_t n);  // Σ (x[i] − mean)²
+  // Sums of x[i] and of (x[i] − mean)². A chunk may come in pieces, all but the last with a
+  // multiple of 16 elements: `lanes` are 16 zeros for the first piece, which the calls carry on;
+  // the last call returns the sum of the chunk. NULL for a whole chunk.
+  double (*sum)(void *lanes, const void *x, size_t n);
+  double (*squares)(void *lanes, const void *x, double mean, size_t n);
   // out[i] = ((x[i] − mean) · rstd) · w[i] + b[i]; w and b may be NULL. out may be x.
   void (*normalize)(void *out, const void *x, double mean, double rstd, const void *w,
                     const void *b, size_t n);

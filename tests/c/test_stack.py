@@ -40,7 +40,6 @@ FLAGS = (
 BLOCKS = "a block of elements that are cast, whose sum is part of the numeric definition"
 WALKS = "the walk over up to 16 index tensors of 16 dimensions"
 LARGER = {
-    "op/multinomial.c op_multinomial_out": (7_100, BLOCKS),
     "op/index/index.c put_values": (5_600, WALKS),
     "op/index/index.c run_shares": (4_400, WALKS),
     "op/index/index.c op_index_select_out": (4_900, WALKS),

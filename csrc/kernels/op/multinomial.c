@@ -11,7 +11,13 @@
 #include <float.h>
 #include <math.h>
 
-enum { BLOCK = ETI_PHILOX_BLOCK, PART = 64, PARTS = 512, ARRIVALS = 32 };
+enum {
+  BLOCK = ETI_PHILOX_BLOCK,
+  ARRIVALS = 32,
+  PART = 64,
+  PARTS = 512,
+  MARKS = ETI_ON_STACK(PARTS, 32)  // sums of parts that are kept; those between are added again
+};
 
 typedef struct weights {
   const et_tensor *t;
@@ -20,8 +26,17 @@ typedef struct weights {
   bool is_distinct;
   size_t part;          // elements of a part: PART, or a multiple if parts were too many
   double sum;           // of all
-  double until[PARTS];  // sums up to the end of each part
+  double until[MARKS];  // sums up to the end of every span
 } weights;
+
+static size_t count_of_parts(const weights *w) {
+  return (w->n - 1) / w->part + 1;
+}
+
+// Parts between two sums that are kept.
+static size_t span_of(const weights *w) {
+  return MARKS == PARTS ? 1 : (count_of_parts(w) - 1) / MARKS + 1;
+}
 
 // Reads weights [first, first + n) as doubles; n ≤ BLOCK.
 static void load_weights(const weights *w, size_t first, size_t n, double *to) {
@@ -48,13 +63,13 @@ static et_status check_weights(const et_kernel_ctx *ctx, const double *p, size_t
 static void sum_parts(weights *w, const double *p, size_t first, size_t n) {
   const eti_row_reduce_micro *const m = eti_row_reduce_micro_get();
   double sums[BLOCK / PART] = {0.0};
-  const size_t whole = n / PART;
+  const size_t whole = n / PART, span = span_of(w);
   m->sum_f64.rows(sums, p, PART, PART, whole, NULL);
   if (whole * PART < n) m->sum_f64.rows(sums + whole, p + whole * PART, 0, n % PART, 1, NULL);
   for (size_t i = 0; i * PART < n; i++) {
     const size_t part = (first + i * PART) / w->part;
     w->sum += sums[i];
-    w->until[part] = w->sum;
+    w->until[part / span] = w->sum;
   }
 }
 
@@ -76,13 +91,27 @@ static et_status sum_weights(const et_kernel_ctx *ctx, weights *w) {
 
 // ---- with replacement
 
+// Adds a part to the sum before it, as sum_parts did.
+static double sum_until(const weights *w, size_t part, double before) {
+  const size_t begin = part * w->part, end = w->n - begin < w->part ? w->n : begin + w->part;
+  double p[BLOCK];
+  for (size_t first = begin; first < end; first += PART) {
+    const size_t n = end - first < PART ? end - first : PART;
+    double sum = 0.0;
+    load_weights(w, first, n, p);
+    eti_row_reduce_micro_get()->sum_f64.rows(&sum, p, 0, n, 1, NULL);
+    before += sum;
+  }
+  return before;
+}
+
 static size_t pick_index(const weights *w, double unit) {
-  const size_t n_parts = (w->n - 1) / w->part + 1;
-  const double sum = w->until[n_parts - 1], target = unit * sum;
+  const size_t n_parts = count_of_parts(w), span = span_of(w), n_marks = (n_parts - 1) / span + 1;
+  const double sum = w->until[n_marks - 1], target = unit * sum;
   size_t low = 0;
   // Finds the first part that ends beyond the target; if rounding made the target the whole sum,
-  // the part that ends there. Its weight is above 0.
-  for (size_t high = n_parts - 1; low < high;) {
+  // the part that ends there. Its weight is above 0. First its span, then the part of it.
+  for (size_t high = n_marks - 1; low < high;) {
     const size_t middle = low + (high - low) / 2;
     if (w->until[middle] > target || w->until[middle] == sum) {
       high = middle;
@@ -90,8 +119,16 @@ static size_t pick_index(const weights *w, double unit) {
       low = middle + 1;
     }
   }
-  const size_t begin = low * w->part, end = w->n - begin < w->part ? w->n : begin + w->part;
-  double p[BLOCK], left = low == 0 ? target : target - w->until[low - 1];
+  double before = low == 0 ? 0.0 : w->until[low - 1];
+  size_t part = low * span;
+  const size_t in_span = low + 1 < n_marks ? span : n_parts - part;
+  for (const size_t last_part = part + in_span - 1; part < last_part; part++) {
+    const double until = sum_until(w, part, before);
+    if (until > target || until == sum) break;
+    before = until;
+  }
+  const size_t begin = part * w->part, end = w->n - begin < w->part ? w->n : begin + w->part;
+  double p[BLOCK], left = target - before;
   size_t last = begin;
   for (size_t first = begin; first < end; first += BLOCK) {
     const size_t n = end - first < BLOCK ? end - first : BLOCK;
@@ -125,8 +162,8 @@ static void insert_arrival(arrival *all, size_t count, arrival one) {
 // Draws without replacement are in the order in which independent exponential clocks ring, with
 // rate p for weight p. The clocks are functions of the stream, so only the last one to ring is
 // remembered: the next clocks after it, up to ARRIVALS, are found in one pass.
-static size_t next_arrivals(const weights *w, const eti_philox_stream *s, uint64_t first,
-                            arrival last, arrival *all) {
+static ETI_OWN_FRAME size_t next_arrivals(const weights *w, const eti_philox_stream *s,
+                                          uint64_t first, arrival last, arrival *all) {
   const eti_philox_micro *const micro = eti_philox_micro_get();
   _Alignas(64) uint64_t bits[BLOCK];
   _Alignas(64) double time[BLOCK], p[BLOCK];

@@ -196,7 +196,7 @@ enum { MAX_SHARES = 16, SHARE_TUPLES = 1024 };
 typedef struct tuple_shares {
   et_kernel_ctx ctx;
   const tuple_run *run;
-  const eti_indexing *x;
+  eti_indexing *x;   // without masks, so that no thread changes it
   size_t n, extent;  // bytes in which targets begin
   et_status status[MAX_SHARES];
 } tuple_shares;
@@ -204,14 +204,13 @@ typedef struct tuple_shares {
 static void run_shares(void *ctx, size_t begin, size_t end) {
   tuple_shares *const s = ctx;
   for (size_t i = begin; i < end; i++) {
-    eti_indexing x = *s->x;
-    const uint64_t n = s->n, tuples = x.n_tuples, extent = s->extent;
+    const uint64_t n = s->n, tuples = s->x->n_tuples, extent = s->extent;
     if (s->run->way == TAKE) {
-      s->status[i] = run_tuples(&s->ctx, s->run, &x, (size_t)(tuples * i / n),
+      s->status[i] = run_tuples(&s->ctx, s->run, s->x, (size_t)(tuples * i / n),
                                 (size_t)(tuples * (i + 1) / n), 0, 0);
     } else {
-      s->status[i] = run_tuples(&s->ctx, s->run, &x, 0, x.n_tuples, (ptrdiff_t)(extent * i / n),
-                                (ptrdiff_t)(extent * (i + 1) / n));
+      s->status[i] = run_tuples(&s->ctx, s->run, s->x, 0, s->x->n_tuples,
+                                (ptrdiff_t)(extent * i / n), (ptrdiff_t)(extent * (i + 1) / n));
     }
   }
 }
@@ -258,6 +257,22 @@ static bool is_masked(const eti_indexing *x) {
   return x->n_sources == 1 && x->sources[0].is_mask && x->n_rest == 0;
 }
 
+// Moves the n selected elements between the masked tensor and a line of `bytes` bytes each.
+static ETI_OWN_FRAME et_status move_masked(const et_kernel_ctx *ctx, const eti_indexing *x,
+                                           direction way, void *data, void *line_data,
+                                           const eti_window *line, size_t n, size_t bytes) {
+  eti_compact m;
+  eti_compact_count(ctx, x->sources[0].t, &x->self.shape, &m);
+  ET_CHECK(m.first[m.n_parts] == n, ctx->err, ET_INVALID_STATE, "mask %u changed while it was read",
+           x->sources[0].number);
+  if (way == TAKE) {
+    eti_compact_gather(&m, line_data, &x->self, data, bytes);
+  } else {
+    eti_compact_scatter(&m, line, line_data, &x->self, data, bytes);
+  }
+  return ET_OK;
+}
+
 et_status op_index_tensor_out(et_kernel_ctx *ctx, et_value *const *args) {
   et_tensor *self = NULL, *out = NULL;
   eti_indexing x;
@@ -267,12 +282,8 @@ et_status op_index_tensor_out(et_kernel_ctx *ctx, et_value *const *args) {
   ET_TRY(eti_indexing_of_list(ctx, args, self, &x));
   ET_TRY(eti_resize(ctx, out, &x.result));
   if (is_masked(&x)) {
-    eti_compact m;
-    eti_compact_count(ctx, x.sources[0].t, &x.self.shape, &m);
-    ET_CHECK(m.first[m.n_parts] == out->numel, ctx->err, ET_INVALID_STATE,
-             "mask %zu changed while it was read", x.sources[0].number);
-    eti_compact_gather(&m, out->data, &x.self, self->data, et_dtype_bytes((et_dtype)out->dtype));
-    return ET_OK;
+    return move_masked(ctx, &x, TAKE, self->data, out->data, NULL, out->numel,
+                       et_dtype_bytes((et_dtype)out->dtype));
   }
   const eti_window to = eti_window_of(out);
   return run_indexing(ctx, &x, TAKE, self->data, out->data, &to, (et_dtype)out->dtype, NULL);
@@ -297,6 +308,17 @@ static et_status spread_values(const et_kernel_ctx *ctx, const et_tensor *values
   return ET_OK;
 }
 
+// Copies self to an output, which is indexed from now on.
+static ETI_OWN_FRAME void copy_self(const et_kernel_ctx *ctx, et_tensor *out, const et_tensor *self,
+                                    eti_indexing *x) {
+  const eti_window to = eti_window_of(out);
+  if (out != self) {
+    eti_copy_windows(ctx->pool, out->data, &to, self->data, &x->self,
+                     et_dtype_bytes((et_dtype)out->dtype));
+  }
+  x->self = to;
+}
+
 static et_status put_values(const et_kernel_ctx *ctx, et_value *const *args, const et_tensor *self,
                             et_tensor *out) {
   et_tensor *values = NULL;
@@ -312,8 +334,7 @@ static et_status put_values(const et_kernel_ctx *ctx, et_value *const *args, con
            et_dtype_name((et_dtype)out->dtype));
   ET_TRY(eti_indexing_of_list(ctx, args, self, &x));
   ET_TRY(spread_values(ctx, values, &x.result, &from));
-  const eti_window source_view = eti_window_of(self);
-  ET_TRY(eti_resize(ctx, out, &source_view.shape));
+  ET_TRY(eti_resize(ctx, out, &x.self.shape));
   if (is_masked(&x) && values->numel == 1 && add == NULL) {
     // Writing one value wherever a mask is true is an elementwise choice.
     et_tensor *operands[4] = {out, (et_tensor *)(uintptr_t)x.sources[0].t, values,
@@ -322,20 +343,10 @@ static et_status put_values(const et_kernel_ctx *ctx, et_value *const *args, con
                          .types = {out->dtype, operands[1]->dtype, out->dtype, out->dtype}};
     return eti_map_run(ctx, &map, operands, 4);
   }
-  const eti_window to = eti_window_of(out);
-  if (out != self) {
-    eti_copy_windows(ctx->pool, out->data, &to, self->data, &source_view,
-                     et_dtype_bytes((et_dtype)out->dtype));
-  }
-  x.self = to;
+  copy_self(ctx, out, self, &x);
   if (is_masked(&x) && add == NULL) {
-    eti_compact m;
-    eti_compact_count(ctx, x.sources[0].t, &to.shape, &m);
-    ET_CHECK(m.first[m.n_parts] == x.n_tuples, ctx->err, ET_INVALID_STATE,
-             "mask %zu changed while it was read", x.sources[0].number);
-    eti_compact_scatter(&m, &from, values->data, &to, out->data,
-                        et_dtype_bytes((et_dtype)out->dtype));
-    return ET_OK;
+    return move_masked(ctx, &x, PUT, out->data, values->data, &from, x.n_tuples,
+                       et_dtype_bytes((et_dtype)out->dtype));
   }
   return run_indexing(ctx, &x, PUT, out->data, values->data, &from, (et_dtype)out->dtype, add);
 }

@@ -6,17 +6,18 @@
 #include "kernels/kernel.h"
 #include "kernels/lib/iter.h"
 
-// One index tensor. A mask is walked over its true elements in logical order; its coordinates and
-// strides are in `eti_indexing` beside the dimensions it covers.
+#define ETI_INDEX_STEPS ETI_ON_STACK(ET_MAX_RANK, 1)  // others are found when they are needed
+
+// One index tensor. A mask is walked over its true elements in logical order; its coordinates are
+// in `eti_indexing` beside the dimensions it covers.
 typedef struct eti_index_source {
   const et_tensor *t;
-  size_t number;       // position in the list, for messages
-  size_t dim, n_dims;  // dimensions of self that it indexes
-  // Strides over the index shape; of a mask, over the count of true elements.
-  ptrdiff_t strides[ET_MAX_RANK];
+  ptrdiff_t steps[ETI_INDEX_STEPS];  // strides along dimensions of the index shape, the last first
+  uint8_t number;                    // position in the list, for messages
+  uint8_t dim, n_dims;               // dimensions of self that it indexes
   bool is_mask, started;
-  size_t numel, n_true;
-  size_t position, k;  // current element of the walk, the k-th true one
+  int32_t n_true, k;  // of a mask: true elements; the current element of the walk is the k-th
+  size_t position;    // of that element
   ptrdiff_t at_mask, at_self;
 } eti_index_source;
 
@@ -24,14 +25,13 @@ typedef struct eti_indexing {
   eti_window self;
   size_t n_sources;
   eti_index_source sources[ET_MAX_RANK];
-  ptrdiff_t mask_strides[ET_MAX_RANK];  // by dimension of self
-  int32_t mask_index[ET_MAX_RANK];
-  bool wraps;       // negative indices count from the end
-  eti_shape index;  // common shape of the index tensors
+  int32_t mask_index[ET_MAX_RANK];  // by dimension of self
+  bool wraps;                       // negative indices count from the end
+  eti_shape index;                  // common shape of the index tensors
   size_t n_tuples;
   size_t at;  // first dimension of the result that belongs to index
   size_t n_rest;
-  size_t rest[ET_MAX_RANK];  // dimensions of self that are not indexed
+  uint8_t rest[ET_MAX_RANK];  // dimensions of self that are not indexed
   eti_shape result;
 } eti_indexing;
 
@@ -56,7 +56,7 @@ typedef struct eti_index_walk {
 void eti_index_begin(const eti_indexing *x, const eti_window *affine, size_t tuple,
                      eti_index_walk *w);
 // Byte offsets of the next n tuples in both tensors, with all indices checked; `first` is the first
-// tuple's number, for messages.
+// tuple's number, for messages. Only walks of masks change *x.
 et_status eti_index_addresses(const et_kernel_ctx *ctx, eti_indexing *x, eti_index_walk *w,
                               const eti_window *affine, ptrdiff_t bytes, size_t first, size_t n,
                               ptrdiff_t *indexed_at, ptrdiff_t *affine_at);

@@ -14,11 +14,12 @@ static bool mask_is_true(const et_tensor *t, ptrdiff_t offset) {
 
 static void mask_step(eti_indexing *x, eti_index_source *s) {
   s->position++;
-  for (size_t d = s->dim + s->n_dims; d-- > s->dim;) {
-    s->at_mask += x->mask_strides[d];
+  for (size_t d = (size_t)s->dim + s->n_dims; d-- > s->dim;) {
+    const ptrdiff_t stride = s->t->strides[d - s->dim];
+    s->at_mask += stride;
     s->at_self += x->self.strides[d];
     if (++x->mask_index[d] < x->self.shape.sizes[d]) return;
-    s->at_mask -= x->mask_index[d] * x->mask_strides[d];
+    s->at_mask -= x->mask_index[d] * stride;
     s->at_self -= x->mask_index[d] * x->self.strides[d];
     x->mask_index[d] = 0;
   }
@@ -30,12 +31,12 @@ static void mask_rewind(eti_indexing *x, eti_index_source *s) {
   s->k = 0;
   s->at_mask = 0;
   s->at_self = 0;
-  for (size_t d = s->dim; d < s->dim + s->n_dims; d++) x->mask_index[d] = 0;
+  for (size_t d = 0; d < s->n_dims; d++) x->mask_index[s->dim + d] = 0;
 }
 
 // Moves to the k-th true element. False if there is none, which happens only when the memory
 // changes meanwhile.
-static bool mask_seek(eti_indexing *x, eti_index_source *s, size_t k) {
+static bool mask_seek(eti_indexing *x, eti_index_source *s, int32_t k) {
   if (s->started && k < s->k) mask_rewind(x, s);
   if (s->started && k == s->k) return true;
   if (s->started) {
@@ -43,7 +44,7 @@ static bool mask_seek(eti_indexing *x, eti_index_source *s, size_t k) {
     s->k++;
   }
   s->started = true;
-  for (; s->position < s->numel; mask_step(x, s)) {
+  for (; s->position < s->t->numel; mask_step(x, s)) {
     if (!mask_is_true(s->t, s->at_mask)) continue;
     if (s->k == k) return true;
     s->k++;
@@ -54,17 +55,17 @@ static bool mask_seek(eti_indexing *x, eti_index_source *s, size_t k) {
 static et_status mask_begin(const et_kernel_ctx *ctx, eti_indexing *x, eti_index_source *s) {
   for (size_t d = 0; d < s->n_dims; d++) {
     ET_CHECK(s->t->sizes[d] == x->self.shape.sizes[s->dim + d], ctx->err, ET_INVALID_ARGUMENT,
-             "mask %zu: dimension %zu: expected size %d, as the tensor, got %d", s->number, d,
+             "mask %u: dimension %zu: expected size %d, as the tensor, got %d", s->number, d,
              (int)x->self.shape.sizes[s->dim + d], (int)s->t->sizes[d]);
-    x->mask_strides[s->dim + d] = s->t->strides[d];
   }
   mask_rewind(x, s);
   eti_compact counted;
   const eti_shape shape = eti_shape_of(s->t);
   eti_compact_count(ctx, s->t, &shape, &counted);
-  s->n_true = counted.first[counted.n_parts];
-  ET_CHECK(s->n_true <= INT32_MAX, ctx->err, ET_INVALID_ARGUMENT,
-           "mask %zu selects too many elements", s->number);
+  const size_t n_true = counted.first[counted.n_parts];
+  ET_CHECK(n_true <= INT32_MAX, ctx->err, ET_INVALID_ARGUMENT, "mask %u selects too many elements",
+           s->number);
+  s->n_true = (int32_t)n_true;
   return ET_OK;
 }
 
@@ -84,31 +85,29 @@ et_status eti_indexing_add(const et_kernel_ctx *ctx, eti_indexing *x, const et_t
            x->self.shape.rank);
   eti_index_source *s = &x->sources[x->n_sources];
   *s = (eti_index_source){.t = t,
-                          .number = number,
-                          .dim = dim,
-                          .n_dims = n_dims,
-                          .is_mask = is_mask,
-                          .numel = t->numel};
+                          .number = (uint8_t)number,
+                          .dim = (uint8_t)dim,
+                          .n_dims = (uint8_t)n_dims,
+                          .is_mask = is_mask};
   eti_shape own = eti_shape_of(t);
   if (is_mask) {
     ET_TRY(mask_begin(ctx, x, s));
-    own = (eti_shape){.rank = 1, .sizes = {(int32_t)s->n_true}};
+    own = (eti_shape){.rank = 1, .sizes = {s->n_true}};
   }
   x->n_sources++;
   const eti_shape before = x->index;
   return eti_broadcast(ctx, &before, &own, &x->index);
 }
 
-// Strides of every source over the common index shape.
-static void spread_sources(eti_indexing *x) {
-  for (size_t i = 0; i < x->n_sources; i++) {
-    eti_index_source *s = &x->sources[i];
-    const size_t rank = s->is_mask ? 1 : s->t->rank;
-    for (size_t d = 0; d < rank; d++) {
-      const size_t size = s->is_mask ? s->n_true : (size_t)s->t->sizes[d];
-      if (size != 1) s->strides[d + x->index.rank - rank] = s->is_mask ? 1 : s->t->strides[d];
-    }
-  }
+// Stride of a source along a dimension of the common index shape; of a mask, over the count of true
+// elements.
+static ptrdiff_t stride_of(const eti_indexing *x, const eti_index_source *s, size_t d) {
+  const size_t rank = s->is_mask ? 1 : s->t->rank;
+  if (d + rank < x->index.rank) return 0;
+  const size_t own = d + rank - x->index.rank;
+  const int32_t size = s->is_mask ? s->n_true : s->t->sizes[own];
+  if (size == 1) return 0;
+  return s->is_mask ? 1 : s->t->strides[own];
 }
 
 // Shape of the result: the index dimensions replace the indexed ones if these are neighbours, else
@@ -123,7 +122,7 @@ et_status eti_indexing_shape(const et_kernel_ctx *ctx, eti_indexing *x) {
   }
   x->n_rest = 0;
   for (size_t d = 0; d < x->self.shape.rank; d++) {
-    if (!indexed[d]) x->rest[x->n_rest++] = d;
+    if (!indexed[d]) x->rest[x->n_rest++] = (uint8_t)d;
   }
   x->at = adjacent && x->n_sources > 0 ? x->sources[0].dim : 0;
   x->result.rank = x->n_rest + x->index.rank;
@@ -140,7 +139,10 @@ et_status eti_indexing_shape(const et_kernel_ctx *ctx, eti_indexing *x) {
              "the index tensors broadcast to too many positions");
     x->n_tuples *= size;
   }
-  spread_sources(x);
+  for (size_t i = 0; i < x->n_sources; i++) {
+    for (size_t k = 0; k < ETI_INDEX_STEPS && k < x->index.rank; k++)
+      x->sources[i].steps[k] = stride_of(x, &x->sources[i], x->index.rank - 1 - k);
+  }
   return ET_OK;
 }
 
@@ -176,7 +178,11 @@ static void tuple_next(eti_index_walk *w, const eti_indexing *x, const ptrdiff_t
     const bool carries = ++w->index[d] == x->index.sizes[d];
     const ptrdiff_t steps = carries ? 1 - (ptrdiff_t)w->index[d] : 1;
     w->affine += steps * affine[d];
-    for (size_t i = 0; i < x->n_sources; i++) w->sources[i] += steps * x->sources[i].strides[d];
+    const size_t k = x->index.rank - 1 - d;
+    for (size_t i = 0; i < x->n_sources; i++) {
+      const eti_index_source *s = &x->sources[i];
+      w->sources[i] += steps * (k < ETI_INDEX_STEPS ? s->steps[k] : stride_of(x, s, d));
+    }
     if (!carries) return;
     w->index[d] = 0;
   }
@@ -187,8 +193,8 @@ static et_status source_offset(const et_kernel_ctx *ctx, eti_indexing *x, size_t
   eti_index_source *s = &x->sources[i];
   (void)tuple;
   if (s->is_mask) {
-    ET_CHECK(mask_seek(x, s, (size_t)at), ctx->err, ET_INVALID_STATE,
-             "mask %zu changed while it was read", s->number);
+    ET_CHECK(mask_seek(x, s, (int32_t)at), ctx->err, ET_INVALID_STATE,
+             "mask %u changed while it was read", s->number);
     *offset += s->at_self;
     return ET_OK;
   }
@@ -197,7 +203,7 @@ static et_status source_offset(const et_kernel_ctx *ctx, eti_indexing *x, size_t
       s->t->dtype == ET_I64 ? ((const int64_t *)s->t->data)[at] : ((const int32_t *)s->t->data)[at];
   const int64_t index = given < 0 && x->wraps ? given + size : given;
   ET_CHECK(index >= 0 && index < size, ctx->err, ET_INVALID_ARGUMENT,
-           "index %lld at position %zu of index tensor %zu is out of bounds for dimension %zu with "
+           "index %lld at position %zu of index tensor %u is out of bounds for dimension %u with "
            "size %lld",
            (long long)given, tuple, s->number, s->dim, (long long)size);
   *offset += (ptrdiff_t)index * x->self.strides[s->dim];
@@ -211,7 +217,7 @@ void eti_index_begin(const eti_indexing *x, const eti_window *affine, size_t tup
     w->index[d] = (int32_t)(tuple % (size_t)x->index.sizes[d]);
     w->affine += w->index[d] * affine->strides[x->at + d];
     for (size_t i = 0; i < x->n_sources; i++)
-      w->sources[i] += w->index[d] * x->sources[i].strides[d];
+      w->sources[i] += w->index[d] * stride_of(x, &x->sources[i], d);
   }
 }
 

@@ -21,6 +21,11 @@ _WHOLE_LINEAR = "a decomposed linear layer with quantized weights is delegated i
 _SCALES = "QuantizationError, a ValueError, names node and number in other words"
 _PER_TENSOR = "weights with one scale are delegated, with equal scales for the rows"
 
+_GROUPS_F16 = "*::TestLinear::test_linear_qd8_f16_per_token_weight_per_channel_group_int4"
+_GROUPS_F32 = "*::TestLinear::test_linear_qd8_f32_per_token_weight_per_channel_group_int4"
+
+# Patterns of tests that pass on some runs.
+OF_CHANCE = frozenset({_GROUPS_F16, _GROUPS_F32})
 # Reasons that hold only if the test itself failed, not code of this package that it called.
 OF_TESTS = frozenset({_ATTRIBUTE, _WORDING})
 # The reason that holds only if upstream's wheel does not have the module of the first group.
@@ -171,6 +176,14 @@ DIFFERENCES: tuple[tuple[str, str], ...] = (
         "a batch norm that follows no convolution of XNNPACK's is delegated",
     ),
     (
+        "backends/xnnpack/*::test_deprecation_warning_for_to_backend_workflow",
+        "to_edge() and to_backend() are not deprecated: they take what the one call takes",
+    ),
+    (
+        "backends/xnnpack/*::test_validate_recipe_kwargs_int4_tensor_with_invalid_group_size",
+        _WORDING,
+    ),
+    (
         "backends/xnnpack/*::test_transform_passes_remove_same_shape_expand_copy",
         "to_executorch() turns the expand_copy into a view; no pass before it removes it",
     ),
@@ -232,9 +245,10 @@ DIFFERENCES: tuple[tuple[str, str], ...] = (
     ("*::TestLinear::test_linear_qd8_as_fp32", _WHOLE_LINEAR),
     ("*::TestLinear::test_linear_qs8_as_fp32", _WHOLE_LINEAR),
     (
-        "*::TestLinear::test_linear_qd8_f16_per_token_weight_per_channel_group_int4",
-        "the reference in float16 is farther from float64 than the delegate",
+        _GROUPS_F16,
+        "inputs have no seed; eager in float16 is farther from float64 than the delegate",
     ),
+    (_GROUPS_F32, "inputs have no seed; upstream's own runtime exceeds the limit for some of them"),
     (
         "*::TestLinear::test_linear_qd8_per_token_groupwise_unsupported_groupsize",
         "groups of 30 stay with kernels, equal to eager, where upstream raises",

@@ -4,7 +4,7 @@ The PyPI wheel of torchvision carries compiled operators for another torch build
 definitions need none of them, but importing the package registers shape functions for two, so those
 are declared first. The wheel is in a separate folder (.venv/vision, made by .ci/setup.sh), because
 transformers imports torchvision whenever it can find it. Weights are seeded: tests compare
-arithmetic, not accuracy.
+arithmetic, not accuracy. A checkout without .venv has the folder beside its interpreter.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from types import ModuleType
 
 import torch
 
-FOLDER = Path(sys.prefix) / "vision"
+_OF_CHECKOUT = Path(__file__).resolve().parent.parent.parent / ".venv"
+FOLDER = (_OF_CHECKOUT if _OF_CHECKOUT.exists() else Path(sys.prefix)) / "vision"
 DECLARED = ("nms", "qnms")
 
 

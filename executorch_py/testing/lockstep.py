@@ -29,7 +29,13 @@ from executorch_py.exir.ir.op_traits import (
     op_key,
 )
 from executorch_py.testing.file_values import FileValue
-from executorch_py.testing.graph_values import ModelGraph, arguments_of, last_uses, value_of
+from executorch_py.testing.graph_values import (
+    ModelGraph,
+    arguments_of,
+    last_uses,
+    value_of,
+    varying,
+)
 from executorch_py.testing.nearest import Distances, Match, Pool
 
 
@@ -86,7 +92,8 @@ class Lockstep:
     """A run of a graph with the tensors that a file computed."""
 
     def __init__(self, graph: ModelGraph, values: Sequence[FileValue]) -> None:
-        self._module, self._inputs, self._given = graph.module, graph.fresh_inputs(), graph.given
+        self._module, self._inputs = graph.module, graph.fresh_inputs()
+        self._varies = varying(graph)
         self._pool = Pool(values)
         self._env: dict[fx.Node, Any] = {}
         # Integers that the file does not have as they are, and moves of them.
@@ -98,17 +105,14 @@ class Lockstep:
 
     def run(self) -> Walk:
         """Runs the graph, once."""
-        varies: set[fx.Node] = set()
         last = last_uses(self._module.graph)
         for node in self._module.graph.nodes:
             if node.op == "output":
                 break
-            if node.name in self._given or any(n in varies for n in node.all_input_nodes):
-                varies.add(node)
             with torch.no_grad():
                 unrounded = self._unrounded(node)  # first, since operators may write to operands
                 self._env[node] = value_of(self._module, node, self._inputs, self._env)
-                if node in varies and node.op == "call_function":
+                if node in self._varies and node.op == "call_function":
                     self._compare(node, unrounded)
             for spent in last[node]:
                 for table in (self._env, self._open, self._loose):

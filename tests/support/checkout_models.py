@@ -10,15 +10,15 @@ the median time of each side and the ratio new/old of both.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
+
+from checkout_worker import Worker, answer_channel, serve
 
 HERE = Path(__file__).resolve().parent
 MODELS = (
@@ -87,42 +87,7 @@ class Side:
         return (time.perf_counter() - start) * 1e3
 
 
-def serve() -> None:
-    channel = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)  # libraries print to the standard output, too
-    side = Side()
-    for line in sys.stdin:
-        name, *rest = json.loads(line)
-        channel.write(json.dumps(getattr(side, name)(*rest)) + "\n")
-
-
 # ---- both sides by turns
-
-
-class Worker:
-    def __init__(self, checkout: Path, python: str) -> None:
-        self.process = subprocess.Popen(
-            [python, "-W", "ignore", __file__, "--serve"],
-            env=dict(os.environ, PYTHONPATH=str(checkout)),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
-
-    def ask(self, *request: Any) -> Any:
-        assert self.process.stdin is not None and self.process.stdout is not None
-        self.process.stdin.write(json.dumps(request) + "\n")
-        self.process.stdin.flush()
-        answer = self.process.stdout.readline()
-        if not answer:
-            raise SystemExit(f"a side failed at {request}; run it with --serve to see why")
-        return json.loads(answer)
-
-    def close(self) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.close()
-        self.process.wait(timeout=60)
 
 
 def measure(sides: list[Worker], rounds: int) -> list[list[float]]:
@@ -137,7 +102,7 @@ def measure(sides: list[Worker], rounds: int) -> list[list[float]]:
 
 def compare(options: argparse.Namespace, model: str, way: str, folder: Path) -> None:
     checkouts = (options.old, options.new)
-    sides = [Worker(path.resolve(), options.python) for path in checkouts]
+    sides = [Worker(__file__, path, options.python) for path in checkouts]
     paths = [str(folder / f"{k}.pte") for k in (0, 1)]
     try:
         sizes = [side.ask("lower", model, way, paths[k]) for k, side in enumerate(sides)]
@@ -179,6 +144,6 @@ def main() -> None:
 
 if __name__ == "__main__":
     if "--serve" in sys.argv:
-        serve()
+        serve(answer_channel(), Side())
     else:
         main()

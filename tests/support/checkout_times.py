@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import gc
 import json
-import os
 import statistics
 import subprocess
 import sys
@@ -25,7 +24,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).resolve().parent
+from checkout_worker import Worker, answer_channel, serve
+
 WAYS = ("delegated", "own operators", "any runtime")
 _IMPORT = """
 import time, numpy
@@ -138,73 +138,43 @@ class Side:
         for _ in range(1000):
             execute(inputs)
 
+    def ready(self) -> None:
+        """Answers once the side is made."""
+
     def seconds(self, what: str, way: str) -> float:
         do: Callable[[str], None] = getattr(self, what)
         start = time.perf_counter()
         do(way)
         return time.perf_counter() - start
 
-    def seconds_without_collector(self, what: str, way: str) -> float:
+
+class WithoutCollector(Side):
+    """A side on which Python's garbage collector runs between the actions only."""
+
+    def seconds(self, what: str, way: str) -> float:
         gc.disable()
         try:
-            return self.seconds(what, way)
+            return super().seconds(what, way)
         finally:
             gc.enable()
             gc.collect()
 
 
-def serve(is_collecting: bool) -> None:
-    channel = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)  # libraries print to the standard output, too
-    side = Side()
-    seconds = side.seconds if is_collecting else side.seconds_without_collector
-    channel.write("ready\n")
-    for line in sys.stdin:
-        channel.write(f"{seconds(*json.loads(line))}\n")
-
-
 # ---- both sides by turns
 
 
-class Worker:
-    def __init__(self, checkout: Path, python: str, options: list[str]) -> None:
-        self.python = python
-        self.environment = dict(os.environ, PYTHONPATH=str(checkout), OMP_NUM_THREADS="1")
-        self.environment.pop("PYTHONDONTWRITEBYTECODE", None)  # else imports compile each time
-        self.process = subprocess.Popen(
-            [python, "-W", "ignore", __file__, "--serve", *options],
-            env=self.environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
-
-    def ready(self) -> None:
-        assert self.process.stdout is not None
-        if self.process.stdout.readline() != "ready\n":
-            raise SystemExit("a side failed to start; run it with --serve to see why")
-
-    def seconds(self, what: str, way: str) -> float:
-        if what == "import":
-            done = subprocess.run(
-                [self.python, "-c", _IMPORT],
-                env=self.environment,
-                cwd="/",
-                capture_output=True,
-                text=True,
-                check=True,
-            )
-            return float(done.stdout) / 1e3
-        assert self.process.stdin is not None and self.process.stdout is not None
-        self.process.stdin.write(json.dumps([what, way]) + "\n")
-        self.process.stdin.flush()
-        return float(self.process.stdout.readline())
-
-    def close(self) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.close()
-        self.process.wait(timeout=60)
+def seconds(worker: Worker, what: str, way: str) -> float:
+    if what != "import":
+        return float(worker.ask("seconds", what, way))
+    done = subprocess.run(
+        [worker.python, "-c", _IMPORT],
+        env=worker.environment,
+        cwd="/",
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return float(done.stdout) / 1e3
 
 
 # Subject → request, way, and how many times as many rounds as of lowering.
@@ -223,7 +193,7 @@ def measure(old: Worker, new: Worker, subject: str, rounds: int) -> dict[str, fl
     times: dict[Worker, list[float]] = {old: [], new: []}
     for i in range(rounds * factor + 1):
         for worker in (old, new) if i % 2 else (new, old):
-            times[worker].append(worker.seconds(what, way) * 1e3)
+            times[worker].append(seconds(worker, what, way) * 1e3)
     before, after = times[old][1:], times[new][1:]  # the first round warms up
     ratios = [b / a for a, b in zip(before, after, strict=True)]
     low, _, high = statistics.quantiles(ratios, n=4)
@@ -251,9 +221,12 @@ def main() -> None:
     if options.rounds < 2:
         parser.error(f"expected at least 2 rounds, got {options.rounds}")
     rest = ["--no-collector"] if options.no_collector else []
-    sides = [Worker(path.resolve(), options.python, rest) for path in (options.old, options.new)]
+    sides = [
+        Worker(__file__, path, options.python, rest, OMP_NUM_THREADS="1")
+        for path in (options.old, options.new)
+    ]
     for side in sides:
-        side.ready()
+        side.ask("ready")
     print(f"{'':28} {'old ms':>10} {'new ms':>10} {'new/old':>8}  quartiles of {'rounds':>8}")
     found = {}
     for subject in SUBJECTS:
@@ -273,6 +246,7 @@ def main() -> None:
 
 if __name__ == "__main__":
     if "--serve" in sys.argv:
-        serve(is_collecting="--no-collector" not in sys.argv)
+        channel = answer_channel()
+        serve(channel, WithoutCollector() if "--no-collector" in sys.argv else Side())
     else:
         main()

@@ -26,6 +26,7 @@ from executorch_py.backends.xnnpack.support.node_facts import (
     Quantized,
     Role,
     Rule,
+    is_dense,
     size_sources,
 )
 from executorch_py.exir.ir.graph import nodes_in
@@ -267,28 +268,23 @@ def _shapes(facts: NodeFacts, rule: Rule) -> str | None:
 
 
 def _orders(facts: NodeFacts, rule: Rule) -> str | None:
-    """Operands are contiguous or channels-last before edge operators copy views into order."""
-    if isinstance(facts.node.target, torch._ops.OpOverload):
-        return None
+    """Operands are contiguous or channels-last; edge operators copy views into that order."""
+    views_are_copies = not isinstance(facts.node.target, torch._ops.OpOverload)
     for arg in facts.operands:
         example = facts.example(arg)
         assert example is not None
-        if facts.constant(arg) is None and not _is_dense(example):
+        if facts.constant(arg) is not None or is_dense(example):
+            continue
+        if views_are_copies or facts.around[arg].order_is_its_own:
             return f"'{arg.name}' is neither contiguous nor channels-last in memory"
     return None
-
-
-def _is_dense(example: torch.Tensor) -> bool:
-    return bool(example.is_contiguous()) or (
-        example.dim() == 4 and bool(example.is_contiguous(memory_format=torch.channels_last))
-    )
 
 
 def _sizes(facts: NodeFacts, rule: Rule) -> str | None:
     """Sizes given as arguments come from tensors that a delegate can have as inputs."""
     for tensor in size_sources(facts.node):
         example = facts.example(tensor)
-        if example is None or example.dtype not in rule.dtypes or not _is_dense(example):
+        if example is None or example.dtype not in rule.dtypes or not is_dense(example):
             return f"a size is computed from '{tensor.name}', which a delegate cannot read"
     return None
 

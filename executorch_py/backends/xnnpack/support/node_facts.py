@@ -146,6 +146,33 @@ class NodeFacts:
         read = {user.args[1] for user in self.node.users if is_getitem(user.target)}
         return tuple(v for i, v in enumerate(value) if i in read and isinstance(v, torch.Tensor))
 
+    @cached_property
+    def order_is_its_own(self) -> bool:
+        """Whether the result is in another order even if views among the operands are copied.
+
+        The inverse of a matrix has its columns one after the other, whatever the operand's order.
+        """
+        node, target = self.node, self.node.target
+        if all(map(is_dense, self.results)):
+            return False
+        if node.op != "call_function" or not isinstance(target, torch._ops.OpOverload):
+            source = node.args[0] if node.args and is_getitem(target) else None
+            return not isinstance(source, fx.Node) or self.around[source].order_is_its_own
+        if any(result.alias_info is not None for result in target._schema.returns):
+            return False
+        args, kwargs = fx.map_arg((node.args, node.kwargs), self._copied)
+        with self.results[0].fake_mode:
+            found = target(*args, **kwargs)
+        found = [found] if isinstance(found, torch.Tensor) else found
+        return not all(is_dense(x) for x in found if isinstance(x, torch.Tensor))
+
+    def _copied(self, arg: fx.Node) -> Any:
+        """The example of an argument, after a copy of a view."""
+        example = self.example(arg)
+        if example is None or self.around[arg].order_is_its_own:
+            return arg.meta.get("val")
+        return example if is_dense(example) else example.contiguous()
+
     @property
     def input(self) -> torch.Tensor:
         """The example of the first operand."""
@@ -258,6 +285,13 @@ class NodeFacts:
 
 
 Check = Callable[[NodeFacts], str | None]
+
+
+def is_dense(example: torch.Tensor) -> bool:
+    """Whether a tensor is contiguous or channels-last in memory."""
+    return bool(example.is_contiguous()) or (
+        example.dim() == 4 and bool(example.is_contiguous(memory_format=torch.channels_last))
+    )
 
 
 def is_dequantize(node: Any) -> bool:

@@ -1,6 +1,7 @@
 """Table of architectures: lowered without a delegate, to XNNPACK, and in int8 to XNNPACK.
 
     python tests/models/models_table.py --record FILE [--only NAME] [--column COLUMN] [--again]
+        [--batch N]
     python tests/models/models_table.py --record FILE --markdown > docs/models.md
     python tests/models/models_table.py --record FILE --summary
 
@@ -69,12 +70,12 @@ def read(path: Path) -> Record:
     return {(cell["name"], cell["column"]): cell for cell in cells}
 
 
-def measure(name: str, columns: list[str]) -> list[dict[str, Any]]:
+def measure(name: str, columns: list[str], batch: int) -> list[dict[str, Any]]:
     """The cells of one architecture, each measured in a child process."""
     found: list[dict[str, Any]] = []
     while len(found) < len(columns):
         missing = columns[len(found) :]
-        cells, end = run_child(name, missing)
+        cells, end = run_child(name, missing, batch)
         found += cells
         if len(cells) < len(missing):  # the process ended during the next cell
             found.append(
@@ -83,10 +84,10 @@ def measure(name: str, columns: list[str]) -> list[dict[str, Any]]:
     return found
 
 
-def run_child(name: str, columns: list[str]) -> tuple[list[dict[str, Any]], str]:
+def run_child(name: str, columns: list[str], batch: int) -> tuple[list[dict[str, Any]], str]:
     """The cells that a child process finished, and how it ended."""
     receiver, sender = FORK.Pipe(duplex=False)
-    process = FORK.Process(target=child, args=(name, columns, sender))
+    process = FORK.Process(target=child, args=(name, columns, batch, sender))
     process.start()
     sender.close()
     found: list[dict[str, Any]] = []
@@ -103,13 +104,14 @@ def run_child(name: str, columns: list[str]) -> tuple[list[dict[str, Any]], str]
     return found, f"expected to end within {SECONDS} seconds"
 
 
-def child(name: str, columns: list[str], sender: Connection) -> None:
+def child(name: str, columns: list[str], batch: int, sender: Connection) -> None:
     from models.table_columns import cells
 
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
-    cells(architectures()[name], columns, sender.send)
+    row = architectures()[name]
+    cells(row if batch == 1 else row.batched(batch), columns, sender.send)
 
 
 def main() -> None:
@@ -118,6 +120,7 @@ def main() -> None:
     parser.add_argument("--only", action="append", help="a name; may be repeated")
     parser.add_argument("--column", choices=COLUMNS, action="append")
     parser.add_argument("--again", action="store_true", help="measure the cells that are there")
+    parser.add_argument("--batch", type=int, default=1, help="samples in each input")
     parser.add_argument("--markdown", action="store_true")
     parser.add_argument("--summary", action="store_true")
     given = parser.parse_args()
@@ -127,10 +130,10 @@ def main() -> None:
     elif given.summary:
         print(summary(read(given.record)), end="")
     else:
-        fill(given.record, given.only or list(architectures()), columns, given.again)
+        fill(given.record, given.only or list(architectures()), columns, given.again, given.batch)
 
 
-def fill(path: Path, names: list[str], columns: list[str], again: bool) -> None:
+def fill(path: Path, names: list[str], columns: list[str], again: bool, batch: int) -> None:
     """Measures the cells that the record lacks."""
     import models.table_columns  # noqa: F401  # once, for all children
 
@@ -140,7 +143,7 @@ def fill(path: Path, names: list[str], columns: list[str], again: bool) -> None:
     record = {} if again else read(path)
     for name in names:
         missing = [column for column in columns if (name, column) not in record]
-        for cell in measure(name, missing) if missing else []:
+        for cell in measure(name, missing, batch) if missing else []:
             with path.open("a") as file:
                 file.write(json.dumps(cell) + "\n")
             text = f"{cell['status']} {cell.get('stage', '')} {cell.get('error', '')}"

@@ -6,7 +6,7 @@ The libraries are imported when a model is built, so that the names are known wi
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -30,6 +30,24 @@ class Architecture:
         model = self.make().eval()
         settle_batch_norms(model)
         return model
+
+    def batched(self, size: int) -> Architecture:
+        """The same model with inputs of several different samples."""
+        return replace(self, inputs=lambda: tuple(batch_of(x, size) for x in self.inputs()))
+
+
+def batch_of(sample: torch.Tensor, size: int) -> torch.Tensor:
+    """A sample and others made of it; a tensor whose first dimension is not 1 stays as it is.
+
+    The numbers of an integer tensor keep their places in the last dimensions, for boxes and
+    pairs; all other samples are the first one's elements in another order.
+    """
+    if sample.dim() < 2 or sample.shape[0] != 1:
+        return sample
+    one = sample if sample.is_floating_point() else sample[0]
+    shifts = range(0, 7 * size, 7)
+    moved = [one.roll(i) if one is sample else one.roll(i, 0)[None] for i in shifts]
+    return torch.cat(moved)
 
 
 def settle_batch_norms(model: nn.Module) -> None:

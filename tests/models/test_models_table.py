@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import torch
 from support.paths import ROOT
 
 from models.models_table import architectures
 from models.table_columns import COLUMNS, cell
+from models.table_entry import batch_of
 from models.table_reasons import reason_of
 from models.table_text import not_measured, rows_of
 
@@ -45,6 +47,23 @@ def test_a_row_is_measured_in_every_column() -> None:
         found = cell(subject, column)
         assert found["status"] == "ok", found
         assert found["nodes"] >= 5
+
+
+def test_a_batch_has_different_samples_of_the_same_model() -> None:
+    subject = architectures()["GRU translator"]
+    samples = subject.batched(3).inputs()
+    assert [x.shape[0] for x in samples] == [3, 3]
+    assert all(len(x.unique(dim=0)) == 3 for x in samples)
+    assert [x[:1].tolist() for x in samples] == [x.tolist() for x in subject.inputs()]
+    assert cell(subject.batched(2), "xnnpack")["status"] == "ok"
+
+
+def test_inputs_that_are_a_batch_already_stay_as_they_are() -> None:
+    x = torch.randn(4, 3)
+    assert batch_of(x, 2) is x
+    pairs = torch.tensor([[[1, 2], [3, 4], [5, 6]]])
+    assert batch_of(pairs, 2).shape == (2, 3, 2)
+    assert {tuple(p) for p in batch_of(pairs, 2)[1].tolist()} == {(1, 2), (3, 4), (5, 6)}
 
 
 def test_a_data_dependent_model_is_refused_by_name_of_the_function() -> None:

@@ -2,7 +2,8 @@
 
 A snapshot is one line of text for each value and node, in order. A pass must return True exactly if
 these lines changed, because dead nodes are removed only then. A graph is well-formed if each value
-is made once, before it is read, by the node that it names as its producer, and no node is dead.
+is made once, before it is read, by the node that it names as its producer, each output is a value
+of its own, and no node is dead.
 """
 
 from __future__ import annotations
@@ -125,6 +126,8 @@ def _problems(graph: Graph) -> Iterator[str]:
         if value not in known and not value.is_constant:
             yield f"expected a producer of the output '{value.name}', got none"
     alive = set(graph.outputs)
+    if len(alive) < len(graph.outputs):
+        yield f"expected {len(graph.outputs)} values as outputs, got {len(alive)}"
     for node in reversed(graph.nodes):
         if alive.isdisjoint(node.outputs):
             yield f"{node.kind.name}: expected a reader of '{node.output.name}', got none"

@@ -19,7 +19,7 @@ def merge_moves(graph: Graph) -> bool:
             changed |= _merge_reshapes(node)
         if node.kind is NodeKind.COPY or _is_identity(node):
             source = node.input()
-            if _can_replace(graph, source, node.output):
+            if _can_replace(graph, source, node.output, replaced):
                 replaced[node.output] = source
     graph.replace_all(replaced)
     return bool(replaced) or changed
@@ -53,9 +53,8 @@ def _is_identity(node: Node) -> bool:
     return memory_shape(node.input()) == memory_shape(node.output)
 
 
-def _can_replace(graph: Graph, source: Value, result: Value) -> bool:
+def _can_replace(graph: Graph, source: Value, result: Value, replaced: dict[Value, Value]) -> bool:
     """Whether `source` can replace `result`; each output of the graph stays a separate value."""
     if source.shape != result.shape or source.layout is not result.layout:
         return False
-    external = source in graph.outputs or source in graph.inputs or source.is_constant
-    return not (result in graph.outputs and external)
+    return result not in graph.outputs or graph.can_return(source, replaced)

@@ -188,7 +188,8 @@ def _undo_pairs(graph: Graph) -> bool:
             continue
         source = quantized_source(node.input())
         if source is not None and source.quantization == node.output.quantization:
-            if node.output in graph.outputs and (source in graph.inputs or source in graph.outputs):
+            source = replaced.get(source, source)
+            if node.output in graph.outputs and not graph.can_return(source, replaced):
                 continue
             replaced[node.output] = source
     graph.replace_all(replaced)

@@ -216,6 +216,16 @@ class Graph:
             new.dim_order = old.dim_order
             self.outputs = [new if value is old else value for value in self.outputs]
 
+    def can_return(self, value: Value, replacements: dict[Value, Value]) -> bool:
+        """Whether an output can become this value, by a replacement beside those given.
+
+        Each output of the graph is a value of its own, and no input or constant.
+        """
+        external = value in self.outputs or value in self.inputs or value.is_constant
+        return not external and all(
+            replacements.get(output) is not value for output in self.outputs
+        )
+
     def replace_all(self, replacements: dict[Value, Value]) -> None:
         """Replace many values at once; a replacement may itself be replaced."""
 

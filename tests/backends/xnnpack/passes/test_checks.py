@@ -129,6 +129,10 @@ def unmade_output(graph: Graph) -> None:
     graph.nodes.clear()
 
 
+def one_output_twice(graph: Graph) -> None:
+    graph.outputs.append(graph.outputs[0])
+
+
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
@@ -136,6 +140,7 @@ def unmade_output(graph: Graph) -> None:
         (forget_producer, "expected it as producer of 'add', got NEGATE"),
         (make_twice, "expected one producer of 'abs', got two"),
         (unmade_output, "expected a producer of the output 'y', got none"),
+        (one_output_twice, "expected 2 values as outputs, got 1"),
     ],
 )
 def test_a_broken_graph_is_found(damage: Callable[[Graph], None], message: str) -> None:

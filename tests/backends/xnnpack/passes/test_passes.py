@@ -157,6 +157,37 @@ def test_parts_that_are_quantized_alike_are_taken_of_what_was_quantized_before_t
     torch.testing.assert_close(torch.as_tensor(manager.to_executorch().run(x)), TwoParts()(x))
 
 
+class ReturnedTwice(nn.Module):
+    """One sum as two results, each behind permutations that undo each other."""
+
+    def forward(self, x: torch.Tensor) -> list[torch.Tensor]:
+        y = (x + 1) * x
+        return [y.unsqueeze(3).permute(0, 1, 3, 2).permute(0, 1, 3, 2) for _ in range(2)]
+
+
+class QuantizedTwice(nn.Module):
+    """One quantized sum as two results, each quantized again after a move."""
+
+    def forward(self, x: torch.Tensor) -> list[torch.Tensor]:
+        y = rounded(rounded(x, 0.02, 3) + rounded(x, 0.02, 3), 0.05, 1)
+        return [_quantized(y.transpose(1, 2)), _quantized(y.transpose(1, 2))]
+
+
+def _quantized(x: torch.Tensor) -> torch.Tensor:
+    return torch.ops.quantized_decomposed.quantize_per_tensor(x, 0.05, 1, -128, 127, torch.int8)
+
+
+@pytest.mark.parametrize("model", [ReturnedTwice(), QuantizedTwice()])
+def test_two_equal_results_are_both_written(model: nn.Module) -> None:
+    x, dynamic = data(2, 3, 5), {1: torch.export.Dim("rows", min=1, max=6)}
+    exported = torch.export.export(model, (x,), dynamic_shapes=(dynamic,))
+    edge = to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner()])
+    assert all(len(set(p.output_ids)) == len(p.output_ids) == 2 for p in payloads_of(edge))
+    program = edge.to_executorch()
+    for rows in (3, 1, 6):
+        assert program.verify(model, data(2, rows, 5)).ok
+
+
 def test_the_edge_program_given_is_not_changed() -> None:
     module = seeded(lambda: nn.Sequential(nn.Conv2d(3, 4, 1), nn.BatchNorm2d(4)))
     manager = to_edge(torch.export.export(module, (data(1, 3, 4, 4),)))

@@ -106,7 +106,7 @@ def _is_row_major(spec: TensorSpec) -> bool:
 def _keeps_order(before: list[Any], after: list[Any], node: fx.Node, key: str) -> bool:
     if key in ("aten::expand_copy",):
         extra = len(after) - len(before)
-        return all(size == 1 for size in after[:extra]) and _same(before, after[extra:])
+        return all(map(_is_one, after[:extra])) and _same(before, after[extra:])
     if key == "aten::as_strided_copy":
         return _is_everything(before, node)
     if key == "aten::permute_copy":

@@ -41,7 +41,7 @@ def _matrix(node: fx.Node) -> fx.Node | None:
         if not isinstance(source, fx.Node) or source.meta["val"].shape[-2:] != sizes:
             return None
         node = source
-        if expanded and all(s == 1 for s in source.meta["val"].shape[:-2]):
+        if expanded and all(isinstance(s, int) and s == 1 for s in source.meta["val"].shape[:-2]):
             return node
     return None
 

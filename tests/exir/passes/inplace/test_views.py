@@ -253,6 +253,18 @@ def test_parts_of_dynamic_tensors_are_shared_where_their_place_is_known() -> Non
             torch.testing.assert_close(torch.as_tensor(ours), eager)
 
 
+def test_an_expansion_to_a_size_that_depends_on_values_is_no_reshape() -> None:
+    def formula(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+        count = n.item()
+        torch._check(count >= 1)
+        torch._check(count <= 4)
+        return x.expand(6 - count, 2, 5) * 2
+
+    x, n = torch.randn(2, 5), torch.tensor(3)
+    program = to_edge(torch.export.export(Formula(formula), (x, n))).to_executorch()
+    assert program.verify(Formula(formula), x, n).ok
+
+
 def test_the_shipped_bytes_hold_no_instruction_for_views() -> None:
     x = torch.randn(2, 8, 24)
     program = to_edge(torch.export.export(Formula(qkv), (x,))).to_executorch()

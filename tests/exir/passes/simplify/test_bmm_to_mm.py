@@ -65,3 +65,15 @@ def test_matrices_of_their_own_stay_a_batch() -> None:
             return torch.bmm(x, x.transpose(1, 2))
 
     assert "aten::bmm" in operators(lowered(Own(), torch.randn(7, 5, 32), None))
+
+
+def test_a_batch_whose_size_depends_on_values_stays_a_batch() -> None:
+    class Chosen(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            rows = x[x.sum((1, 2)) > 0]
+            return nn.functional.scaled_dot_product_attention(rows, rows, rows)
+
+    x = torch.randn(6, 3, 4)
+    program = lowered(Chosen(), x, None)
+    assert "aten::bmm" in operators(program)
+    assert program.verify(Chosen(), x).ok

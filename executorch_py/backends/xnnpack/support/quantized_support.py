@@ -22,6 +22,7 @@ from executorch_py.backends.xnnpack.support.node_facts import (
     Quantization,
     Role,
     Rule,
+    is_dense,
 )
 from executorch_py.backends.xnnpack.support.product_checks import output_axis
 from executorch_py.exir.ir.match import argument
@@ -157,7 +158,9 @@ def _as_lowered(
     made: dict[fx.Node, fx.Node] = {}
     for operand in node.all_input_nodes:
         value = graph.placeholder(operand.name)
-        value.meta["val"] = operand.meta.get("val")
+        value.meta["val"] = example = operand.meta.get("val")
+        if isinstance(example, torch.Tensor) and not is_dense(example):
+            value.meta["val"] = example.contiguous()  # views become copies at lowering
         if is_constant(operand):
             constants[value.name] = value.meta["val"]
         made[operand] = value

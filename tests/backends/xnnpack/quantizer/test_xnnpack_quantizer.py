@@ -251,3 +251,22 @@ def test_a_concatenation_of_empty_operands_alone_stays_as_it_is() -> None:
     quantizer = XNNPACKQuantizer().set_global(STATIC)
     with pytest.raises(AnnotationError, match="has no elements"):
         prepare_pt2e(torch.export.export(Joined(), parts).module(), quantizer)
+
+
+class Rotated(nn.Module):
+    """Halves of transposed heads, changed places, as for positions by rotation."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        heads = (x + 1).view(2, 5, 4, 6).transpose(1, 2)
+        return torch.cat([-heads[..., 3:], heads[..., :3]], -1)
+
+
+def test_an_operand_that_is_a_view_in_another_order_is_quantized() -> None:
+    quantizer = XNNPACKQuantizer().set_global(STATIC)
+    model = converted(Rotated(), quantizer, 2, 5, 24)
+    assert {"add", "cat"} <= quantized_names(model)
+    x = torch.randn(2, 5, 24)
+    edge = to_edge_transform_and_lower(
+        torch.export.export(model, (x,)), partitioner=[XnnpackPartitioner()]
+    )
+    assert edge.to_executorch().verify(model, x).ok

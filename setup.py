@@ -26,8 +26,10 @@ ROOT = Path(__file__).resolve().parent
 
 def find_tool(name: str) -> str:
     """The tool beside this Python (a venv's or pip's build environment), or the one on PATH."""
+    # PATH second, so that a build tree is always configured by one CMake: another one configures
+    # it anew. pip's build environments have no tools beside their Python.
     beside = Path(sysconfig.get_path("scripts")) / name
-    found = shutil.which(name) or (str(beside) if beside.exists() else None)
+    found = str(beside) if beside.exists() else shutil.which(name)
     if found is None:
         raise SystemExit(f"building executorch_py needs `{name}`: pip install {name}")
     return found

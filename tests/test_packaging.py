@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import runpy
 import subprocess
 import sys
 import tarfile
 from pathlib import Path
+
+import pytest
+from support import c_build
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -31,6 +36,19 @@ def test_a_source_distribution_can_be_built_from(tmp_path: Path) -> None:
     ).stdout.splitlines()
     missing = {name for name in tracked if (ROOT / name).exists()} - names
     assert {name for name in missing if not name.endswith(".md")} == set()
+
+
+def test_setup_and_tests_of_c_take_one_cmake(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Two programs would configure the build tree that they share in turns, each time anew.
+    for name in ("cmake", "ninja"):
+        (tmp_path / name).touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setattr("setuptools.setup", lambda **arguments: None)
+    setup_py = runpy.run_path(str(ROOT / "setup.py"))
+    for name in ("cmake", "ninja"):
+        assert setup_py["find_tool"](name) == c_build.find_tool(name)
 
 
 def test_an_installed_package_has_the_sources_that_users_build(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import platform
 import shutil
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 from support.paths import ROOT
@@ -17,9 +18,9 @@ PRESET = os.environ.get("ET_TEST_PRESET", "asan-ubsan")
 
 
 def find_tool(name: str) -> str:
-    """Path of a build tool, preferring the one beside the running Python."""
-    local = Path(sys.executable).parent / name
-    found = str(local) if local.exists() else shutil.which(name)
+    """The tool that setup.py takes: the one beside this Python, or the one on PATH."""
+    beside = Path(sysconfig.get_path("scripts")) / name
+    found = str(beside) if beside.exists() else shutil.which(name)
     if found is None:
         raise RuntimeError(f"{name} not found: run `make test`, which installs it into .venv")
     return found

@@ -161,6 +161,8 @@ class EdgeProgramManager:
     def _successor(
         self, programs: dict[str, ExportedProgram], config: EdgeCompileConfig
     ) -> EdgeProgramManager:
+        for program in programs.values():  # copies have graphs without generated code
+            program.graph_module.recompile()
         made = EdgeProgramManager(programs, copy.deepcopy(self._config_methods), config)
         made._etrecord = self._etrecord
         return made

@@ -21,6 +21,7 @@ from executorch_py.exir import (
 from executorch_py.exir.decompose.keep_ops import decompose_for, keepable
 from executorch_py.exir.dialects._ops import ops as exir_ops
 from executorch_py.exir.error import ExportError
+from executorch_py.exir.ir.graph_modules import graph_modules
 from executorch_py.exir.ir.program_constants import create_mutable_buffer
 from executorch_py.exir.pass_base import (
     ExportedProgramPassBase,
@@ -53,6 +54,10 @@ def exported() -> ExportedProgram:
 
 def names(program: ExportedProgram) -> list[str]:
     return [str(n.target.__name__) for n in program.graph.nodes if n.op == "call_function"]
+
+
+def no_change(gm: torch.fx.GraphModule) -> PassResult:
+    return PassResult(gm, False)
 
 
 class SinForRelu(ExportPass):
@@ -157,6 +162,33 @@ def test_transform_takes_passes_in_every_form(make: Callable[[], Any]) -> None:
     assert "aten.relu.default" in names(manager.exported_program())
     lowered = to_edge_transform_and_lower(exported(), transform_passes=make())
     assert "aten.sin.default" in names(lowered.exported_program())
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        lambda manager: manager.transform([no_change]),
+        lambda manager: manager.transform({"named": [no_change]}),
+        lambda manager: manager.transform({}),
+        lambda manager: manager.transform(PassManager([no_change])),
+        lambda manager: manager.to_backend({}),
+    ],
+    ids=["list", "dict", "no method", "graph manager", "backends of no method"],
+)
+def test_every_method_after_a_step_has_the_code_of_its_graph(step: Callable[..., Any]) -> None:
+    class Branches(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.cond(x.sum() > 0, lambda x: x.sin(), lambda x: x.cos(), (x,))
+
+    programs = {name: torch.export.export(Branches(), X) for name in ("named", "other")}
+    changed = step(to_edge(programs))
+    for name in programs:
+        modules = list(graph_modules(changed.exported_program(name).graph_module))
+        assert len(modules) == 3
+        for module in modules:
+            code = module.code
+            module.recompile()
+            assert code == module.code
 
 
 class Remember(ExportPass):

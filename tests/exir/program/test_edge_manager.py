@@ -29,6 +29,7 @@ from executorch_py.exir.pass_base import (
     ExportPass,
 )
 from executorch_py.exir.pass_manager import ExportedProgramPassManager
+from executorch_py.exir.passes.quantized.quantize_io import QuantizeInputs, QuantizeOutputs
 from executorch_py.runtime import Runtime
 
 aten = torch.ops.aten
@@ -189,6 +190,15 @@ def test_every_method_after_a_step_has_the_code_of_its_graph(step: Callable[...,
             code = module.code
             module.recompile()
             assert code == module.code
+
+
+@pytest.mark.parametrize("make", [QuantizeInputs, QuantizeOutputs])
+def test_quantizing_no_inputs_or_outputs_reports_no_change(make: Callable[..., Any]) -> None:
+    manager = to_edge(exported())
+    program = manager.exported_program()
+    assert not make(manager, [])(program).modified
+    assert not make(manager, [])(program.graph_module).modified
+    assert manager.config_methods == set()
 
 
 class Remember(ExportPass):

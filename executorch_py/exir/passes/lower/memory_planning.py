@@ -42,7 +42,10 @@ class _SharedBuffers:
 
 
 class MemoryPlanningPass(PassBase):
-    """Plan the memory of methods; the arguments are upstream's."""
+    """Plan the memory of methods; the arguments are upstream's.
+
+    `modified` is always True, as upstream's is: every plan is written anew.
+    """
 
     def __init__(
         self,

@@ -45,7 +45,11 @@ def make_spec(value: Any) -> Any:
 
 
 class SpecPropPass(PassBase):
-    """Fill `meta["spec"]` of every node of the graph and of its control-flow bodies."""
+    """Fill `meta["spec"]` of every node of the graph and of its control-flow bodies.
+
+    `modified` is always True, as upstream's is: nodes get new spec objects, without the places in
+    memory that former ones had.
+    """
 
     def __call__(self, graph_module: fx.GraphModule) -> PassResult:
         res = self.call(graph_module)

@@ -170,13 +170,13 @@ class _QuantizeSide(ExportedProgramPassBase):
     def call(self, exported_program: Any) -> Any:
         """Change a program; given its graph module, the program that was given before."""
         if isinstance(exported_program, fx.GraphModule):
-            self.call(self.exported_program or self.edge_program_manager.exported_program())
-            return PassResult(exported_program, True)
+            program = self.exported_program or self.edge_program_manager.exported_program()
+            return PassResult(exported_program, self.call(program).modified)
         for index in self._indices:
             parameters = self._apply(exported_program, index)
             self.edge_manager_update_quant_config_method(index, parameters)
         exported_program.graph_module.recompile()
-        return ExportedProgramPassResult(exported_program, True)
+        return ExportedProgramPassResult(exported_program, bool(self._indices))
 
     def edge_manager_update_quant_config_methods_all(self) -> None:
         """Store the parameters of all indices as constant methods of the manager."""

@@ -231,7 +231,11 @@ class ExportPass(PassBase):
     def call_submodule(
         self, graph_module: fx.GraphModule, inputs: tuple[Argument, ...]
     ) -> PassResult:
-        """Pass over a graph with the given inputs; the result holds the new graph."""
+        """Pass over a graph with the given inputs; the result holds the new graph.
+
+        `modified` is always True, as upstream's is: the graph module is a new one, and callers
+        take it only then.
+        """
         outer_tracer, outer_interpreter = self.tracer, self.interpreter
         self.tracer = self.ExportTracer(self, graph_module.graph._codegen)
         self.tracer.fake_tensor_mode = outer_tracer.fake_tensor_mode

@@ -1,7 +1,8 @@
 // subgraph_nodes.c — defines nodes of the subgraph, one function per family. If the linked XNNPACK
 // has no kernel, conversions are added around the node. bf16 operands are converted to fp32, as are
-// quantized operands of nodes that XNNPACK computes in floats only. Bounds that XNNPACK's node does
-// not support become a clamp. Nodes that only move bytes get their input in the output's scale.
+// quantized operands of nodes that XNNPACK computes in floats only, and fp16 that is quantized.
+// Bounds that XNNPACK's node does not support become a clamp. Nodes that only move bytes get their
+// input in the output's scale.
 #include "backends/xnnpack/subgraph/subgraph_builder.h"
 #include "backends/xnnpack/tuned/tuned.h"
 #include "runtime/check.h"
@@ -229,8 +230,11 @@ static bool is_computed_in_float(const eti_xnn_builder *b, const eti_xnn_node *n
   const family *f = &families[eti_xnn_kind_of(node)->family];
   const eti_xnn_value *in = &b->payload->values[node->inputs[0]];
   const eti_xnn_value *out = &b->payload->values[node->outputs[0]];
-  if (eti_xnn_kind_of(node)->family == XNN_FAMILY_CONVERT)
-    return in->datatype == ETI_XNN_bf16 && out->datatype == ETI_XNN_qdint8;
+  if (eti_xnn_kind_of(node)->family == XNN_FAMILY_CONVERT) {
+    // XNNPACK rounds 1 / scale to fp16 if it quantizes fp16: up to an eighth of a step for a code.
+    const bool is_half = in->datatype == ETI_XNN_bf16 || in->datatype == ETI_XNN_fp16;
+    return is_half && (out->datatype == ETI_XNN_qdint8 || is_quantized(out));
+  }
   bool is_bf16 = out->datatype == ETI_XNN_bf16;
   for (unsigned k = 0; k < node->n_inputs && !f->has_weights; k++)
     is_bf16 = is_bf16 || b->payload->values[node->inputs[k]].datatype == ETI_XNN_bf16;

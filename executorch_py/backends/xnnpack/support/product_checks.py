@@ -50,15 +50,16 @@ def _may_compute(facts: NodeFacts) -> bool:
 
 def _weights(facts: NodeFacts, weight: fx.Node, bias: fx.Node | None, computed: bool) -> str | None:
     if facts.constant(weight) is None:
-        if not computed:
-            return "its weights are computed at run time"
-        if facts.quantized(weight) is not None:
+        if computed and facts.quantized(weight) is not None:
             return "its weights are quantized at run time"
-        integers = transposed_integers(facts, weight)
+        is_linear = facts.key != "aten::convolution"
+        integers = transposed_integers(facts, weight) if is_linear else None
         if integers is not None:
             refusal = form_refusal(facts, integers, facts.quantized(_activation(facts, weight)))
             why: str | None = facts.node.meta.get(NOT_LINEAR)
             return refusal or why or "its weights are integers that are transposed first"
+        if not computed:
+            return "its weights are computed at run time"
     if bias is not None and facts.constant(bias) is None and not computed:
         return "its bias is computed at run time"
     return _precision(facts, weight)

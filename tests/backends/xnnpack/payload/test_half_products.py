@@ -13,6 +13,12 @@ from support.upstream_peer import Upstream
 from support.xnnpack_payloads import payloads_of
 from torch import nn
 from torch.export import export
+from torchao.quantization import (
+    Int8DynamicActivationIntxWeightConfig,
+    IntxWeightOnlyConfig,
+    quantize_,
+)
+from torchao.quantization.granularity import PerGroup
 
 from executorch_py.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
 from executorch_py.backends.xnnpack.payload.payload_flatbuffer import Datatype
@@ -54,6 +60,28 @@ def test_inputs_are_quantized_in_full_precision() -> None:
     wanted = in_dynamic_integers(x.double()) @ rows.T + module.bias.double()
     found = edge.to_executorch().run(x)
     assert_near(found.double(), wanted, OPERATOR[torch.float16])
+
+
+@pytest.mark.parametrize(
+    ("config", "reason"),
+    [
+        (
+            Int8DynamicActivationIntxWeightConfig(torch.int4, weight_granularity=PerGroup(30)),
+            "its weights have groups of 30, not of a multiple of 32",
+        ),
+        (
+            IntxWeightOnlyConfig(torch.int4, granularity=PerGroup(30)),
+            "its weights are quantized, its input is torch.float16, not float32",
+        ),
+    ],
+    ids=["dynamic", "weights only"],
+)
+def test_weights_in_other_groups_are_left_with_that_reason(config: Any, reason: str) -> None:
+    module = nn.Sequential(nn.Linear(60, 8, dtype=torch.float16)).eval()
+    quantize_(module, config)
+    program = export(module, (torch.ones(3, 60, dtype=torch.float16),))
+    edge = to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner()])
+    assert reason in str(edge.delegation_summary())
 
 
 def in_dynamic_integers(x: torch.Tensor) -> torch.Tensor:

@@ -66,9 +66,12 @@ static void look_for_xnnpack(void *ctx, const char *name, const char *overload, 
 }
 #endif
 
-// Advice about a failure. The runtime cannot give it, because it knows no operator and no backend.
+// Advice about a failure. The runtime cannot give it, because it knows no operator, no backend and
+// no Python.
 static const char *advice_for(const py_method *self, const char *name, et_status status) {
   if (status == ET_OPERATOR_MISSING) return py_op_missing_advice;
+  if (status == ET_INVALID_STATE && self->program->n_data == 0)
+    return ": give load_program its data_path (`executorch_py run --data`)";
 #if !defined(ET_HAVE_XNNPACK)
   bool needs_xnnpack = false;
   if (status == ET_NOT_FOUND &&

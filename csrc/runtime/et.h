@@ -553,7 +553,7 @@ typedef struct et_method_needs {
 // reports every missing operator and backend at once. With the same config, loading into memory of
 // these sizes then fails only for reasons that measuring cannot see: a backend's init that checks
 // more once it has memory, a source that fails, external data that is not aligned to its element
-// type.
+// type. ET_INVALID_STATE without data_maps: a tensor is in external data.
 ET_API et_status et_method_measure(const et_program *program, const char *name,
                                    const et_method_config *config, et_method_needs *needs,
                                    et_error *err);

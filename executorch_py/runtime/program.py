@@ -7,13 +7,11 @@ from types import TracebackType
 from typing import Any
 
 from executorch_py import _C
-from executorch_py.errors import ExecutorchError, InvalidState, NotFound, NotSupported
+from executorch_py.errors import ExecutorchError, NotFound, NotSupported
 from executorch_py.runtime.metadata import MethodMeta
 from executorch_py.runtime.method import Method
 from executorch_py.runtime.signature import Signature
 from executorch_py.terminal_text import quoted, quoted_list
-
-_NO_DATA = "is in an external file (.ptd), and none was given"
 
 
 def open_program(source: Any, data: Sequence[Any] = (), **options: Any) -> _C.Program:
@@ -50,14 +48,7 @@ class Program:
         if name in self._methods:
             return self._methods[name]
         info = self._info(name)
-        try:
-            loaded = self._program.load_method(name)
-        except InvalidState as error:
-            text = str(error)
-            if _NO_DATA not in text:
-                raise
-            advice = f"{_NO_DATA}: give load_program its data_path (`executorch_py run --data`)"
-            raise InvalidState(text.replace(_NO_DATA, advice)) from None
+        loaded = self._program.load_method(name)
         method = Method(loaded, MethodMeta(info), Signature(info), self.n_threads)
         # Two threads may load the method at once: both use the first one's, which has the state.
         return self._methods.setdefault(name, method)

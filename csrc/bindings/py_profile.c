@@ -89,10 +89,16 @@ static void add_value(note *to, seen *s, const et_value *value) {
 }
 
 static void describe(note *to, const et_event *event) {
+  const uint64_t bytes_before = to->bytes;
   to->n_tensors = 0;
   seen all = {.n = 0}, results = {.n = 0};
   for (size_t i = 0; i < event->n_args; i++) add_value(to, &all, event->args[i]);
-  if (event->n_args == 0) return;
+  const et_instruction_kind kind = event->instruction_kind;
+  if (kind == ET_INSTRUCTION_MOVE || kind == ET_INSTRUCTION_FREE) {
+    to->bytes = bytes_before;  // the tensor is renamed or forgotten, and no element is read
+    return;
+  }
+  if (kind == ET_INSTRUCTION_JUMP || event->n_args == 0) return;  // a jump reads its condition
   // The last argument is the result again: a tensor, or the list of several.
   note written = {.bytes = 0, .n_tensors = MAX_TENSORS};
   add_value(&written, &results, event->args[event->n_args - 1]);

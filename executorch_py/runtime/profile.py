@@ -61,7 +61,8 @@ class InstructionProfile:
 
     `calls` is above 1 in loops. `seconds` is the median over the profiled runs, all calls of a run
     together. `bytes` counts all its tensors, alone or in lists, once per call, and `written` those
-    of its results. `tensors` are (dtype, shape) of the last call, outputs last; of more than six,
+    of its results: of a delegate the last one. A move or a free touches no element, a jump reads
+    its condition. `tensors` are (dtype, shape) of the last call, outputs last; of more than six,
     the first five and the last. `bound_seconds` is the minimum time on this machine, see
     bound_of(); None if it is unknown. `nodes` are the nodes of a delegate that reports them, in the
     order of its calls: XNNPACK does, in whole microseconds.

@@ -12,6 +12,7 @@ from support.program_maker import MethodMaker, adder, program_bytes
 from executorch_py import _C, errors
 from executorch_py.cli.main import main
 from executorch_py.cli.profile import profile_text
+from executorch_py.exir import schema as s
 from executorch_py.exir import to_edge
 from executorch_py.runtime import InstructionProfile, NodeProfile, Runtime
 
@@ -41,6 +42,22 @@ def test_a_chain_is_listed_in_order() -> None:
     profile = loaded.profile([np.ones(4, np.float32)])
     assert [p.operator for p in profile] == ["aten::add.out", "aten::mul.out"]
     assert profile[0].bytes == 2 * 16  # x counts once
+
+
+def test_moves_jumps_and_frees_write_nothing() -> None:
+    method = MethodMaker()
+    x, y, moved = (method.tensor([4]) for _ in range(3))
+    condition, freed = method.tensor([2], "bool"), method.tensor([4], planned=False)
+    method.inputs += [x, condition]
+    method.add(x, x, y)
+    method.instructions.append(s.Instruction(s.MoveCall(y, moved)))
+    method.jump_if_false(condition, 3)
+    method.instructions.append(s.Instruction(s.FreeCall(freed)))
+    method.outputs.append(moved)
+    loaded = Runtime.get().load_program(program_bytes(method)).load_method("forward")
+    profile = loaded.profile([np.ones(4, np.float32), np.ones(2, np.bool_)])
+    counted = [(p.operator, p.bytes, p.written) for p in profile]
+    assert counted == [("aten::add.out", 32, 16), ("move", 0, 0), ("jump", 2, 0), ("free", 0, 0)]
 
 
 def test_a_profile_of_wrong_inputs_is_refused_and_the_method_stays_usable() -> None:

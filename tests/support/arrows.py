@@ -36,9 +36,11 @@ C_ARROWS: dict[str, set[str]] = {
     "runtime/training": {"runtime"},
     # Names beside the core: text of the file that only some programs read.
     "runtime/signature": {"runtime"},
-    # Predicates of contracts and sets of element types, which every kernel file may include.
+    # Predicates of contracts, sets of element types, and bounds of sizes: every kernel file may
+    # include them.
     "kernels/contract.h": {"runtime"},
     "kernels/dtype_sets.h": set(),
+    "kernels/sizes.h": set(),
     "kernels/stack.h": set(),
     # Templates of loops, and micro-kernels per instruction set.
     "kernels/loops": {"runtime"} | _kernels("contract.h", "dtype_sets.h"),
@@ -51,7 +53,7 @@ C_ARROWS: dict[str, set[str]] = {
     "kernels/micro/eltwise": _kernels("loops", "micro") | _micro("math", "rows"),
     "kernels/micro/fft": {"runtime"} | _kernels("contract.h", "dtype_sets.h", "micro", "stack.h"),
     "kernels/micro/gemm": {"runtime"}
-    | _kernels("contract.h", "dtype_sets.h", "micro", "micro/convert", "stack.h"),
+    | _kernels("contract.h", "dtype_sets.h", "micro", "micro/convert", "sizes.h", "stack.h"),
     "kernels/micro/linalg": _kernels("contract.h", "loops", "micro", "micro/math"),
     "kernels/micro/pool": {"runtime"} | _kernels("contract.h", "dtype_sets.h", "micro"),
     "kernels/micro/qgemm": {"runtime"} | _kernels("contract.h", "micro"),
@@ -61,7 +63,7 @@ C_ARROWS: dict[str, set[str]] = {
     | _kernels("contract.h", "dtype_sets.h", "loops", "micro", "micro/math", "stack.h"),
     "kernels/micro/sample": _kernels("contract.h", "loops", "micro", "micro/math", "stack.h"),
     "kernels/lib": {"runtime"}
-    | _kernels("dtype_sets.h", "loops", "micro", "stack.h")
+    | _kernels("dtype_sets.h", "loops", "micro", "sizes.h", "stack.h")
     | _micro("attention", "convert", "eltwise", "fft", "gemm", "math", "qgemm", "random", "rows"),
     # Headers of operators: kernel.h, the prototypes of all, the header for users' operators.
     "kernels": {"runtime"} | _kernels("dtype_sets.h", "lib", "stack.h"),
@@ -69,7 +71,7 @@ C_ARROWS: dict[str, set[str]] = {
     "kernels/op": {"runtime", "kernels"}
     | _kernels("lib", "loops", "micro")
     | _micro("convert", "eltwise", "gemm", "linalg", "math", "random", "rows", "sample"),
-    "kernels/op/attention": {"runtime", "kernels", "kernels/lib"}
+    "kernels/op/attention": {"runtime", "kernels", "kernels/lib", "kernels/sizes.h"}
     | _micro("convert", "eltwise", "gemm"),
     "kernels/op/conv": {"runtime", "kernels"}
     | _kernels("lib", "micro")

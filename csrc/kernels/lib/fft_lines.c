@@ -6,6 +6,7 @@
 #include "kernels/lib/fft_lines.h"
 
 #include "kernels/micro/math/math_f64.h"
+#include "kernels/sizes.h"
 
 #include <string.h>
 
@@ -32,10 +33,6 @@ static void root_of_unity(size_t k, size_t n, double *re, double *im) {
                s = eti_sin_reduced_f64(angle, 0.0);
   *re = sign_re * (swapped ? s : c);
   *im = sign_im * (swapped ? c : s);
-}
-
-static size_t round_up(size_t bytes) {
-  return (bytes + 63) / 64 * 64;
 }
 
 static size_t power_of_two(size_t least) {
@@ -122,7 +119,7 @@ static size_t plane_bytes(size_t bytes) {
 
 // Bytes of work memory for some columns of a matrix.
 static size_t room_bytes_of(size_t side, size_t number_bytes) {
-  return round_up(2 * COLUMNS * side * number_bytes + SPREAD);
+  return eti_round_up(2 * COLUMNS * side * number_bytes + SPREAD, 64);
 }
 
 // Bytes of work memory for a line of n numbers whose matrix has a longer side of `side`; 0: no
@@ -131,7 +128,7 @@ static size_t lane_bytes_of(size_t n, size_t side, size_t number_bytes) {
   const size_t line = 2 * (n + 1) * number_bytes;
   const size_t spread = side > 0 || line < PAGE ? 0 : SPREAD / COLUMNS;
   const size_t columns = side > 0 ? room_bytes_of(side, number_bytes) : 0;
-  return round_up(line + spread + columns);
+  return eti_round_up(line + spread + columns, 64);
 }
 
 void eti_fft_plan_init(eti_fft_plan *plan, int type, eti_fft_kind kind, size_t n) {
@@ -147,7 +144,7 @@ void eti_fft_plan_init(eti_fft_plan *plan, int type, eti_fft_kind kind, size_t n
   if (plan->padded != plan->length) numbers += plan->length + plan->padded;
   if (is_halved(plan)) numbers += plan->length + 1;
   const size_t bytes = 2 * (size_t)plan->micro->esize;
-  plan->table_bytes = round_up(numbers * bytes);
+  plan->table_bytes = eti_round_up(numbers * bytes, 64);
   plan->room_bytes = plan->n_parts == 2 ? room_bytes_of(plan->parts[1].n, bytes) : 0;
   plan->lane_bytes = lane_bytes_of(plan->padded, plan->n_parts == 2 ? plan->parts[1].n : 0, bytes);
 }
@@ -156,7 +153,7 @@ void eti_fft_bounds(int type, size_t n, size_t *table_bytes, size_t *lane_bytes)
   const size_t bytes = 2 * (size_t)eti_fft_micro_best(type)->esize;
   const size_t padded = power_of_two(2 * n);
   // Twiddles of a pass of radix r over m · r numbers are m · (r - 1), the next passes have m.
-  *table_bytes = round_up((2 * padded + 2 * n + padded + ETI_FFT_MAX_PASSES * 31) * bytes);
+  *table_bytes = eti_round_up((2 * padded + 2 * n + padded + ETI_FFT_MAX_PASSES * 31) * bytes, 64);
   const size_t side = padded > LONGEST ? square_root(MAX_UNEQUAL * padded) : 0;
   *lane_bytes = lane_bytes_of(padded, side, bytes);
 }

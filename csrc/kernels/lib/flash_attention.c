@@ -14,6 +14,7 @@
 
 #include "kernels/micro/attention/attention.h"
 #include "kernels/micro/gemm/gemm.h"
+#include "kernels/sizes.h"
 #include "runtime/check.h"
 
 enum {
@@ -45,13 +46,6 @@ typedef struct block {
   _Alignas(64) char factor[QUERIES * 4];
 } block;
 
-static size_t at_most(size_t n, size_t limit) {
-  return n < limit ? n : limit;
-}
-static size_t at_least(size_t n, size_t limit) {
-  return n > limit ? n : limit;
-}
-
 static bool is_wide(const eti_attention *a) {
   return a->q.dtype == ET_F64;
 }
@@ -70,7 +64,7 @@ static size_t width_of(const eti_attention_micro *micro, size_t n) {
 
 // Keys that are converted together.
 static size_t keys_at_once(const eti_attention *a) {
-  return at_most(block_rows(a), at_least(a->n_keys, 1));
+  return eti_at_most(block_rows(a), eti_at_least(a->n_keys, 1));
 }
 
 typedef struct parts {
@@ -83,15 +77,17 @@ static size_t aligned_bytes(size_t bytes) {
 
 static parts parts_of(const eti_attention *a) {
   const size_t esize = is_wide(a) ? sizeof(double) : sizeof(float);
-  const size_t all = a->n_queries * a->members, keys = at_most(at_least(a->n_keys, 1), KEYS);
+  const size_t all = a->n_queries * a->members,
+               keys = eti_at_most(eti_at_least(a->n_keys, 1), KEYS);
   const size_t rows = all < block_rows(a) ? width_of(micro_of(a), all) : block_rows(a);
-  const size_t dim = at_most(at_least(a->dim, 1), DIMS), value = at_most(a->value_dim, DIMS);
-  const size_t converted = at_least(rows, keys_at_once(a)) * at_least(dim, value);
+  const size_t dim = eti_at_most(eti_at_least(a->dim, 1), DIMS),
+               value = eti_at_most(a->value_dim, DIMS);
+  const size_t converted = eti_at_least(rows, keys_at_once(a)) * eti_at_least(dim, value);
   const size_t masks = a->has_mask ? 2 * rows * keys : 0;
   return (parts){.panel = aligned_bytes(dim * rows * esize),
                  .x = aligned_bytes(keys * rows * esize),
                  .acc = aligned_bytes(rows * value * esize),
-                 .aux = aligned_bytes(at_least(converted, masks) * esize)};
+                 .aux = aligned_bytes(eti_at_least(converted, masks) * esize)};
 }
 
 // Work memory of one thread.
@@ -161,7 +157,8 @@ static void pack_queries(const block *b, size_t e0, size_t n_e) {
     b->micro->scale(row, row, b->a->scale, n_e);
   }
   for (size_t j = 0; j < b->width && n_e > 0; j += nr) {
-    const size_t lanes = at_most(b->width - j, nr), n = j >= b->n ? 0 : at_most(b->n - j, lanes);
+    const size_t lanes = eti_at_most(b->width - j, nr),
+                 n = j >= b->n ? 0 : eti_at_most(b->n - j, lanes);
     char *const dst = b->panel + j * n_e * esize;
     if (n == 0) {
       memset(dst, 0, lanes * n_e * esize);
@@ -176,10 +173,10 @@ static void score_rows(const block *b, const void *const *rows, size_t first, si
                        bool add) {
   const size_t esize = b->micro->esize, nr = b->kernel->nr;
   for (size_t j = 0; j < b->width; j += nr) {
-    const size_t lanes = at_most(b->width - j, nr);
+    const size_t lanes = eti_at_most(b->width - j, nr);
     const eti_gemm_tile tile = {.k = n_e,
                                 .rows = rows,
-                                .segment = at_least(n_e, 1),
+                                .segment = eti_at_least(n_e, 1),
                                 .b = b->panel + j * n_e * esize,
                                 .b_step = lanes,
                                 .c = b->x + (first * b->width + j) * esize,
@@ -195,9 +192,9 @@ static void score_keys(const block *b, size_t e0, size_t n_e) {
   const ptrdiff_t esize = (ptrdiff_t)b->micro->esize;
   const size_t piece = keys_at_once(b->a);
   const bool direct = in_place(b, k);
-  const size_t step = direct ? b->n_keys : at_most(piece / height * height, b->n_keys);
+  const size_t step = direct ? b->n_keys : eti_at_most(piece / height * height, b->n_keys);
   for (size_t first = 0; first < b->n_keys; first += step) {
-    const size_t n = at_most(b->n_keys - first, step);
+    const size_t n = eti_at_most(b->n_keys - first, step);
     if (!direct) convert_keys(b, k, b->read_k, b->k, first, n, e0, n_e);
     const char *const base =
         direct ? b->k + ((ptrdiff_t)(b->key0 + first) * k->row + (ptrdiff_t)e0) * esize : b->aux;
@@ -209,7 +206,7 @@ static void score_keys(const block *b, size_t e0, size_t n_e) {
     }
     for (size_t i = 0; i < n; i += height) {
       const void *rows[MAX_ROWS];
-      const size_t m = at_most(n - i, height);
+      const size_t m = eti_at_most(n - i, height);
       for (size_t r = 0; r < m; r++) rows[r] = base + (ptrdiff_t)(i + r) * row_bytes;
       score_rows(b, rows, first + i, m, n_e, e0 > 0);
     }
@@ -220,7 +217,7 @@ static void score_block(const block *b, bool is_first) {
   const size_t dim = b->a->dim;
   size_t e0 = 0;
   do {
-    const size_t n_e = at_most(dim - e0, DIMS);
+    const size_t n_e = eti_at_most(dim - e0, DIMS);
     if (is_first || dim > DIMS) pack_queries(b, e0, n_e);
     score_keys(b, e0, n_e);
     e0 += n_e;
@@ -263,14 +260,14 @@ static void add_mask(const block *b) {
 static size_t keys_seen(const block *b, size_t i) {
   const eti_attention *const a = b->a;
   if (!a->causal) return a->n_keys;
-  return at_most((b->first + i) / a->members + 1, a->n_keys);
+  return eti_at_most((b->first + i) / a->members + 1, a->n_keys);
 }
 
 static void hide_later_keys(block *b) {
   if (keys_seen(b, 0) >= b->key0 + b->n_keys) return;  // the first row sees the fewest
   for (size_t i = 0; i < b->width; i++) {
-    const size_t end = keys_seen(b, at_most(i, b->n - 1));
-    b->seen[i] = (int32_t)(end <= b->key0 ? 0 : at_most(end - b->key0, b->n_keys));
+    const size_t end = keys_seen(b, eti_at_most(i, b->n - 1));
+    b->seen[i] = (int32_t)(end <= b->key0 ? 0 : eti_at_most(end - b->key0, b->n_keys));
   }
   b->micro->limit(b->x, b->seen, b->n_keys, b->width);
 }
@@ -306,7 +303,7 @@ static void add_values(const block *b, const char *values, size_t step, size_t f
                                   .c_step = b->n_dims,
                                   .init = is_first ? ETI_GEMM_ZERO : ETI_GEMM_KEEP,
                                   .ahead = values};
-      b->kernel->tile(&tile, at_most(b->n - i, height), at_most(b->n_dims - j, nr));
+      b->kernel->tile(&tile, eti_at_most(b->n - i, height), eti_at_most(b->n_dims - j, nr));
     }
   }
 }
@@ -321,7 +318,7 @@ static void weigh_values(const block *b) {
   }
   const size_t piece = keys_at_once(b->a);
   for (size_t first = 0; first < b->n_keys; first += piece) {
-    const size_t n = at_most(b->n_keys - first, piece);
+    const size_t n = eti_at_most(b->n_keys - first, piece);
     convert_keys(b, v, b->read_v, b->v, first, n, b->dim0, b->n_dims);
     add_values(b, b->aux, b->n_dims, first, n, b->key0 + first == 0);
   }
@@ -372,10 +369,10 @@ static void run_block(block *b) {
   const eti_attention *const a = b->a;
   const size_t n_keys = keys_seen(b, b->n - 1);
   for (b->dim0 = 0; b->dim0 < a->value_dim; b->dim0 += DIMS) {
-    b->n_dims = at_most(a->value_dim - b->dim0, DIMS);
+    b->n_dims = eti_at_most(a->value_dim - b->dim0, DIMS);
     start_block(b);
     for (b->key0 = 0; b->key0 < n_keys; b->key0 += KEYS) {
-      b->n_keys = at_most(n_keys - b->key0, KEYS);
+      b->n_keys = eti_at_most(n_keys - b->key0, KEYS);
       score_block(b, b->key0 == 0 && b->dim0 == 0);
       if (a->has_mask) add_mask(b);
       hide_later_keys(b);
@@ -427,7 +424,7 @@ static void run_slots(void *opaque, size_t begin, size_t end) {
       b.outer = u / r->n_blocks / a->heads;
       b.head = u / r->n_blocks % a->heads;
       b.first = u % r->n_blocks * most;
-      b.n = at_most(rows - b.first, most);
+      b.n = eti_at_most(rows - b.first, most);
       b.width = width_of(b.micro, b.n);
       b.q = head_of(&b, &a->q);
       b.k = head_of(&b, &a->k);
@@ -440,7 +437,7 @@ static void run_slots(void *opaque, size_t begin, size_t end) {
 }
 
 void eti_attention_prepare(const eti_attention *a, et_prepare_ctx *ctx) {
-  const size_t bytes = work_bytes(a) * at_least(ctx->n_threads, 1);
+  const size_t bytes = work_bytes(a) * eti_at_least(ctx->n_threads, 1);
   if (bytes > ctx->scratch_bytes) ctx->scratch_bytes = bytes;
 }
 
@@ -458,7 +455,7 @@ et_status eti_attention_run(const et_kernel_ctx *ctx, const eti_attention *a) {
   const double cost = (double)n_outer * (double)a->heads * (double)rows * (double)a->n_keys *
                       (double)(a->dim + a->value_dim);
   const size_t n_threads = ctx->pool == NULL || cost < SMALL_WORK ? 1 : ctx->pool->n_threads;
-  r.n_slots = at_most(at_most(n_threads, r.n_units), ctx->scratch_bytes / r.slot_bytes);
+  r.n_slots = eti_at_most(eti_at_most(n_threads, r.n_units), ctx->scratch_bytes / r.slot_bytes);
   ET_CHECK(r.n_slots > 0, ctx->err, ET_OUT_OF_RESOURCES,
            "attention: expected %zu bytes of scratch, got %zu; prepare requests them", r.slot_bytes,
            ctx->scratch_bytes);

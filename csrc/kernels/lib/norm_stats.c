@@ -4,6 +4,7 @@
 #include "kernels/lib/args.h"
 #include "kernels/lib/promote.h"
 #include "kernels/micro/convert/cast.h"
+#include "kernels/sizes.h"
 #include "kernels/stack.h"
 
 void eti_norm_group_add(eti_norm_group *s, int32_t size, ptrdiff_t stride) {
@@ -60,10 +61,6 @@ const void *eti_norm_group_chunk(const eti_row_norm_micro *micro, const eti_norm
 
 enum { CAST = ETI_ON_STACK(ETI_NORM_CHUNK, 128) };  // elements that are cast together
 
-static size_t at_most(size_t n, size_t most) {
-  return n < most ? n : most;
-}
-
 // The sum of a chunk, or of the squares of its differences from *mean: in place, or cast to `room`
 // in pieces.
 static inline double sum_of_chunk(const eti_row_norm_micro *micro, const eti_norm_group *s,
@@ -73,7 +70,7 @@ static inline double sum_of_chunk(const eti_row_norm_micro *micro, const eti_nor
   const size_t piece = room == NULL ? ETI_NORM_CHUNK : CAST;
   void *const carried = (size_t)CAST < ETI_NORM_CHUNK && n > piece ? lanes : NULL;
   for (size_t i = 0; i < n; i += piece) {
-    const size_t m = at_most(n - i, piece);
+    const size_t m = eti_at_most(n - i, piece);
     const void *const x = eti_norm_group_chunk(micro, s, base, first + i, m, room);
     sum = mean == NULL ? micro->sum(carried, x, m) : micro->squares(carried, x, *mean, m);
   }
@@ -85,10 +82,10 @@ static eti_norm_stats stats_of(const eti_row_norm_micro *micro, const eti_norm_g
                                const char *base, char *room) {
   double sum = 0, squares = 0;
   for (size_t i = 0; i < s->numel; i += ETI_NORM_CHUNK)
-    sum += sum_of_chunk(micro, s, base, i, at_most(s->numel - i, ETI_NORM_CHUNK), room, NULL);
+    sum += sum_of_chunk(micro, s, base, i, eti_at_most(s->numel - i, ETI_NORM_CHUNK), room, NULL);
   const double mean = sum / (double)s->numel;
   for (size_t i = 0; i < s->numel; i += ETI_NORM_CHUNK) {
-    const size_t n = at_most(s->numel - i, ETI_NORM_CHUNK);
+    const size_t n = eti_at_most(s->numel - i, ETI_NORM_CHUNK);
     squares += sum_of_chunk(micro, s, base, i, n, room, &mean);
   }
   // The mean was rounded for the differences; the error of this in their squares is subtracted.

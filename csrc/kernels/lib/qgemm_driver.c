@@ -9,6 +9,7 @@
 #include "kernels/lib/shape.h"
 #include "kernels/micro/convert/cast.h"
 #include "kernels/micro/isa_select.h"
+#include "kernels/sizes.h"
 
 #include <string.h>
 
@@ -40,21 +41,13 @@ void eti_qwiden_rows(const eti_qgemm_micro *micro, const int8_t *from, size_t k,
   for (size_t r = 0; r < n; r++) micro->widen(to + r * step, from + r * k, k);
 }
 
-static size_t max_size(size_t a, size_t b) {
-  return a > b ? a : b;
-}
-
-static size_t min_size(size_t a, size_t b) {
-  return a < b ? a : b;
-}
-
 // Rows of a block. A block and its result stay in the L1 cache during all panels, unless its rows
 // are then so few that reading the weights dominates.
 static size_t block_rows(size_t m, size_t n, size_t k) {
   const size_t each = row_length(k) * sizeof(int16_t) + 1;
-  const size_t near = BLOCK_BYTES / (each + n), few = min_size(FEW_ROWS, MAX_BYTES / each);
-  const size_t rows = max_size(max_size(near, few) / ROWS, 1) * ROWS;
-  return min_size(rows, eti_div_up(m, ROWS) * ROWS);
+  const size_t near = BLOCK_BYTES / (each + n), few = eti_at_most(FEW_ROWS, MAX_BYTES / each);
+  const size_t rows = eti_at_least(eti_at_least(near, few) / ROWS, 1) * ROWS;
+  return eti_at_most(rows, eti_div_up(m, ROWS) * ROWS);
 }
 
 // ---- arguments

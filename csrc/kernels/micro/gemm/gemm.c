@@ -8,9 +8,9 @@
 //         for panels        a panel of the smaller block stays in the first-level cache
 //           tile
 #include "kernels/micro/gemm/gemm.h"
-#include "kernels/micro/gemm/gemm_sizes.h"
 
 #include "kernels/micro/isa_select.h"
+#include "kernels/sizes.h"
 #include "runtime/check.h"
 
 // ---- choice of the kernel

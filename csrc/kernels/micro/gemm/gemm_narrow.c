@@ -3,8 +3,8 @@
 // at a time. A chunk longer than such a piece continues its sum in memory, so every element is
 // added as gemm.h says.
 #include "kernels/micro/gemm/gemm.h"
-#include "kernels/micro/gemm/gemm_sizes.h"
 
+#include "kernels/sizes.h"
 #include "runtime/check.h"
 
 enum {

@@ -5,6 +5,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "kernels/sizes.h"
+
 // Entries of the tables that this file calls directly.
 ETI_USES(unary, exp)
 ETI_USES(rows, row_max)
@@ -31,10 +33,6 @@ typedef struct block {
   char *work;
   size_t work_bytes;
 } block;
-
-static size_t at_most(size_t n, size_t limit) {
-  return n < limit ? n : limit;
-}
 
 static size_t query_of(const block *b, size_t r) {
   return (b->first + r) / b->a->group;
@@ -234,7 +232,7 @@ static void run_block(block *b) {
   size_t n_keys = a->n_keys;
   if (a->causal) n_keys = (size_t)a->start + query_of(b, b->n - 1) + 1;
   for (b->dim0 = 0; b->dim0 < dim; b->dim0 += b->dims) {
-    b->n_dims = at_most(dim - b->dim0, b->dims);
+    b->n_dims = eti_at_most(dim - b->dim0, b->dims);
     memset(b->acc, 0, b->n * b->dims * sizeof *b->acc);
     for (size_t r = 0; r < b->n; r++) {
       b->high[r] = -INFINITY;
@@ -264,8 +262,8 @@ static size_t aligned_bytes(size_t bytes) {
 
 // Memory for blocks of this problem; data of keys and values are not read.
 static parts parts_of(const eti_cache_attention *a, size_t cache_size) {
-  const size_t rows = at_most(a->rows, ROWS), dim = (size_t)a->q->sizes[3];
-  parts p = {.keys = at_most(cache_size, KEYS), .dims = at_most(dim, DIMS)};
+  const size_t rows = eti_at_most(a->rows, ROWS), dim = (size_t)a->q->sizes[3];
+  parts p = {.keys = eti_at_most(cache_size, KEYS), .dims = eti_at_most(dim, DIMS)};
   p.scores = aligned_bytes(rows * p.keys * sizeof(float));
   p.acc = aligned_bytes(rows * p.dims * sizeof(float));
   float any;
@@ -291,7 +289,7 @@ static void run_unit(block *b, size_t i) {
   b->batch = i / a->n_blocks / heads;
   b->kv_head = i / a->n_blocks % heads;
   b->first = i % a->n_blocks * ROWS;
-  b->n = at_most(a->rows - b->first, ROWS);
+  b->n = eti_at_most(a->rows - b->first, ROWS);
   run_block(b);
 }
 
@@ -325,14 +323,14 @@ et_status eti_cache_attention_run(const et_kernel_ctx *ctx, eti_cache_attention 
   a->n_items = (size_t)a->q->sizes[0] * (size_t)a->k->sizes[2] * a->n_blocks;
   const parts p = parts_of(a, (size_t)a->k->sizes[1]);
   const size_t n_threads = ctx->pool == NULL ? 1 : ctx->pool->n_threads;
-  const size_t most = at_most(n_threads, (a->n_items + grain - 1) / grain);
+  const size_t most = eti_at_most(n_threads, (a->n_items + grain - 1) / grain);
   // Products of fewer queries than prepare saw may want more memory, and do with what there is.
   const size_t least = p.scores + p.acc;
-  a->n_slots = at_most(most, ctx->scratch_bytes / least);
+  a->n_slots = eti_at_most(most, ctx->scratch_bytes / least);
   ET_CHECK(a->n_slots > 0, ctx->err, ET_OUT_OF_RESOURCES,
            "sdpa: expected %zu bytes of scratch, got %zu; prepare requests them", bytes_of(&p),
            ctx->scratch_bytes);
-  a->slot_bytes = at_most(bytes_of(&p), ctx->scratch_bytes / a->n_slots / 64 * 64);
+  a->slot_bytes = eti_at_most(bytes_of(&p), ctx->scratch_bytes / a->n_slots / 64 * 64);
   a->scratch = ctx->scratch;
   et_parallel_for(ctx->pool, run_slots, a, a->n_slots, 1);
   return ET_OK;

@@ -1,6 +1,6 @@
-// gemm_sizes.h — bounds of sizes, for the files of this folder.
-#ifndef ET_GEMM_SIZES_H
-#define ET_GEMM_SIZES_H
+// sizes.h — bounds and multiples of sizes.
+#ifndef ET_KERNELS_SIZES_H
+#define ET_KERNELS_SIZES_H
 
 #include <stddef.h>
 
@@ -15,4 +15,4 @@ static inline size_t eti_round_up(size_t n, size_t to) {
   return (n + to - 1) / to * to;
 }
 
-#endif  // ET_GEMM_SIZES_H
+#endif  // ET_KERNELS_SIZES_H

@@ -14,9 +14,10 @@ static py_memory *memory_new(py_state *state) {
   return (py_memory *)state->memory_type->tp_alloc(state->memory_type, 0);
 }
 
-// Blocks from this size on have their own pages: calloc would clear reused memory at once, and
+// Blocks from this size on have their own pages, which the system clears when they are first
+// touched: calloc would clear reused memory at once, scratch that no run may need included, and
 // would keep it in the process after free.
-enum { PAGES_FROM = 256 * 1024, HUGE_FROM = 4 * 1024 * 1024 };
+enum { PAGES_FROM = 64 * 1024, HUGE_FROM = 4 * 1024 * 1024 };
 
 static void *map_pages(size_t bytes) {
   void *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

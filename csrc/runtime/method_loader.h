@@ -9,6 +9,12 @@
 #include "runtime/method.h"
 
 #define ETI_WRITTEN_BITS 8192u
+#define ETI_FOUND_OPS 16u
+
+typedef struct eti_found_op {
+  const uint8_t *table;  // of the operator in the file; NULL in an empty entry
+  const et_op *op;
+} eti_found_op;
 
 typedef struct eti_loader {
   const et_program *program;
@@ -20,7 +26,8 @@ typedef struct eti_loader {
   et_arena arena;
   eti_named_data named;
   eti_plan plan;
-  size_t work;  // see ET_MAX_PLAN_WORK
+  size_t work;                        // see ET_MAX_PLAN_WORK
+  eti_found_op found[ETI_FOUND_OPS];  // the latest answers of eti_loader_op
   uint32_t written[ETI_WRITTEN_BITS /
                    32];  // hash of values that an instruction replaces: a clear bit is certain
   alignas(ET_MEMORY_ALIGN)
@@ -52,7 +59,7 @@ void eti_find_written(eti_loader *l);
 // ---- Calls (method_ops.c)
 
 // Operator i of the plan; NULL when no table has it.
-const et_op *eti_loader_op(const eti_loader *l, size_t i);
+const et_op *eti_loader_op(eti_loader *l, size_t i);
 // The backend of delegate i; NULL when absent or unavailable.
 const et_backend *eti_loader_backend(const eti_loader *l, size_t i);
 

@@ -49,10 +49,15 @@ et_status eti_check_call(const eti_loader *l, const et_op *op, const eti_instruc
   return ET_OK;
 }
 
-const et_op *eti_loader_op(const eti_loader *l, size_t i) {
-  const uint8_t *op = eti_fb_at(l->plan.operators, i);
-  return eti_op_find(l->config->ops, eti_fb_string(op, PTE_OPERATOR_NAME),
-                     eti_fb_string(op, PTE_OPERATOR_OVERLOAD));
+const et_op *eti_loader_op(eti_loader *l, size_t i) {
+  const uint8_t *table = eti_fb_at(l->plan.operators, i);
+  eti_found_op *found = &l->found[i % ETI_FOUND_OPS];
+  if (found->table != table) {
+    found->table = table;
+    found->op = eti_op_find(l->config->ops, eti_fb_string(table, PTE_OPERATOR_NAME),
+                            eti_fb_string(table, PTE_OPERATOR_OVERLOAD));
+  }
+  return found->op;
 }
 
 const et_backend *eti_loader_backend(const eti_loader *l, size_t i) {

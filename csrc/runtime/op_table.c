@@ -4,31 +4,29 @@
 // strcmp of "name" or "name.overload" with the name of an operator, without building the joined
 // text.
 static int compare(const char *name, const char *overload, const char *found) {
-  for (;; name++, found++) {
-    unsigned char c = (unsigned char)*name;
-    if (c == '\0' && overload != NULL && *overload != '\0') {  // go on with ".overload"
-      if (*found != '.') return '.' - (int)(unsigned char)*found;
-      name = overload;
-      overload = NULL;
-      c = (unsigned char)*name;
-      found++;
-    }
-    if (c != (unsigned char)*found || c == '\0') return (int)c - (int)(unsigned char)*found;
+  for (;;) {
+    for (; *name != '\0' && *name == *found; name++) found++;
+    if (*name != '\0' || overload == NULL || *overload == '\0') break;
+    if (*found != '.') return '.' - (int)(unsigned char)*found;
+    found++;  // go on with ".overload"
+    name = overload;
+    overload = NULL;
   }
+  return (int)(unsigned char)*name - (int)(unsigned char)*found;
 }
 
 const et_op *eti_op_find(const et_op_table *table, const char *name, const char *overload) {
   for (; table != NULL; table = table->next) {
-    size_t low = 0, high = table->n_ops;
-    while (low < high) {
-      const size_t middle = low + (high - low) / 2;
-      const int order = compare(name, overload, table->ops[middle].name);
-      if (order == 0) return &table->ops[middle];
-      if (order < 0) {
-        high = middle;
-      } else {
-        low = middle + 1;
+    const et_op *ops = table->ops;
+    for (size_t n = table->n_ops; n > 0;) {
+      const et_op *middle = &ops[n / 2];
+      const int order = compare(name, overload, middle->name);
+      if (order == 0) return middle;
+      if (order > 0) {
+        ops = middle + 1;
+        n--;
       }
+      n /= 2;
     }
   }
   return NULL;

@@ -16,6 +16,7 @@ import torch
 from support.program_maker import MethodMaker, adder, program_bytes
 
 from executorch_py import _C, errors
+from executorch_py.exir import to_edge
 from executorch_py.runtime import Runtime, Verification
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -326,3 +327,21 @@ def test_sources_without_their_extension_module_say_how_to_build_it(tmp_path: Pa
     assert done.returncode == 1
     assert f"imported from {package}, where its extension module is not built" in done.stderr
     assert "build_ext --inplace" in done.stderr
+
+
+def test_each_call_gets_its_own_kernel_however_many_operators_a_method_has() -> None:
+    """Operators are looked up once for each few; these are 20, called in turn and again."""
+    kinds = [torch.neg, torch.abs, torch.sin, torch.cos, torch.tanh, torch.sigmoid, torch.exp]
+    kinds += [torch.relu, torch.floor, torch.ceil, torch.round, torch.trunc, torch.sign, torch.erf]
+    kinds += [torch.atan, torch.sinh, torch.square, torch.log1p, torch.rsqrt, torch.reciprocal]
+
+    class Calls(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> list[torch.Tensor]:
+            return [kind(x) for kind in kinds + kinds]
+
+    x = torch.rand(5) + 0.25
+    edge = to_edge(torch.export.export(Calls(), (x,)))
+    program = Runtime.get().load_program(edge.to_executorch().buffer)
+    got = program.load_method("forward").execute([x.numpy()])
+    for ours, expected in zip(got, Calls()(x), strict=True):
+        torch.testing.assert_close(torch.as_tensor(ours), expected)

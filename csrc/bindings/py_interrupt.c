@@ -127,8 +127,18 @@ PyObject *py_after_fork(PyObject *module, PyObject *unused) {
   Py_RETURN_NONE;
 }
 
-int py_fork_hook_register(py_state *state) {
-  if (state->fork_hook_registered) return 0;
+static int find_main_thread(py_state *state) {
+  PyObject *threading = PyImport_ImportModule("threading");
+  PyObject *main = threading == NULL ? NULL : PyObject_CallMethod(threading, "main_thread", NULL);
+  PyObject *ident = main == NULL ? NULL : PyObject_GetAttrString(main, "ident");
+  if (ident != NULL) state->main_thread = PyLong_AsUnsignedLong(ident);
+  Py_XDECREF(ident);
+  Py_XDECREF(main);
+  Py_XDECREF(threading);
+  return PyErr_Occurred() ? -1 : 0;
+}
+
+static int register_fork_hook(py_state *state) {
   int result = -1;
   PyObject *os = NULL, *hook = NULL, *arguments = NULL, *keywords = NULL, *done = NULL;
   os = PyImport_ImportModule("os");
@@ -141,7 +151,6 @@ int py_fork_hook_register(py_state *state) {
     done = PyObject_Call(hook, arguments, keywords);
   }
   if (done != NULL) {
-    state->fork_hook_registered = true;
     result = 0;
   }
   Py_XDECREF(after);
@@ -151,4 +160,11 @@ int py_fork_hook_register(py_state *state) {
   Py_XDECREF(hook);
   Py_XDECREF(os);
   return result;
+}
+
+int py_interrupt_prepare(py_state *state) {
+  if (state->interrupt_prepared) return 0;
+  if (find_main_thread(state) < 0 || register_fork_hook(state) < 0) return -1;
+  state->interrupt_prepared = true;
+  return 0;
 }

@@ -46,17 +46,6 @@ static int add_types(py_state *state, PyObject *module) {
   return 0;
 }
 
-static int find_main_thread(py_state *state) {
-  PyObject *threading = PyImport_ImportModule("threading");
-  PyObject *main = threading == NULL ? NULL : PyObject_CallMethod(threading, "main_thread", NULL);
-  PyObject *ident = main == NULL ? NULL : PyObject_GetAttrString(main, "ident");
-  if (ident != NULL) state->main_thread = PyLong_AsUnsignedLong(ident);
-  Py_XDECREF(ident);
-  Py_XDECREF(main);
-  Py_XDECREF(threading);
-  return PyErr_Occurred() ? -1 : 0;
-}
-
 static int module_exec(PyObject *module) {
   py_state *state = state_of(module);
   state->module = module;
@@ -65,9 +54,7 @@ static int module_exec(PyObject *module) {
     *word_at(state, i) = PyUnicode_InternFromString(words[i].text);
     if (*word_at(state, i) == NULL) return -1;
   }
-  if (find_main_thread(state) < 0 || py_errors_init(state, module) < 0 ||
-      add_types(state, module) < 0)
-    return -1;
+  if (py_errors_init(state, module) < 0 || add_types(state, module) < 0) return -1;
   if (PyModule_AddIntConstant(module, "VERIFY_FULL", ET_VERIFY_FULL) < 0) return -1;
   return PyModule_AddIntConstant(module, "VERIFY_MINIMAL", ET_VERIFY_MINIMAL);
 }

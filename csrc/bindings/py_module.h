@@ -39,7 +39,7 @@ typedef struct py_state {
   unsigned long main_thread;  // ident of the thread that receives signals
   unsigned fork_generation;   // counts os.fork() in children: thread pools of older programs are
                               // gone there
-  bool fork_hook_registered;
+  bool interrupt_prepared;
 } py_state;
 
 extern struct PyModuleDef py_module_def;

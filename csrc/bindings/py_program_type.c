@@ -30,7 +30,7 @@ PyObject *py_open_program(PyObject *module, PyObject *args, PyObject *kwargs) {
     return py_raise(state, ET_INVALID_ARGUMENT, "n_threads: expected 0 (all CPUs) to 1024, got %zd",
                     n_threads);
   }
-  if (py_fork_hook_register(state) < 0) return NULL;
+  if (py_interrupt_prepare(state) < 0) return NULL;
   py_program *self = (py_program *)state->program_type->tp_alloc(state->program_type, 0);
   if (self == NULL) return NULL;
   self->state = state;

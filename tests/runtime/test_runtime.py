@@ -274,7 +274,8 @@ started = time.process_time()
 import executorch_py.runtime
 print(time.process_time() - started, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 assert "torch" not in sys.modules
-assert not {"dataclasses", "executorch_py.runtime.profile"} & set(sys.modules) - before_us
+loaded = set(sys.modules) - before_us
+assert not {"dataclasses", "executorch_py.runtime.profile", "threading"} & loaded
 import executorch_py.cli.main, executorch_py.extension.pybindings.portable_lib
 assert "torch" not in sys.modules
 """

@@ -12,12 +12,17 @@ from functools import lru_cache
 from typing import Any
 
 import torch
-from torch.export import ExportedProgram, default_decompositions
+from torch.export import ExportedProgram
 
 from executorch_py.exir.decompose.backward import (
     backward_decompositions,
     is_joint,
     joint_decompositions,
+)
+from executorch_py.exir.decompose.composite_ops import (
+    composite_registrations,
+    default_rules,
+    run_decompositions,
 )
 from executorch_py.exir.decompose.half import half_decompositions
 from executorch_py.exir.decompose.linalg import keep_singular_checks
@@ -52,11 +57,11 @@ def quantization_primitives() -> list[Any]:
 
 
 @lru_cache(maxsize=1)
-def _full_table(operators: int) -> dict[Any, Any]:
-    """The table of all decompositions, cached by the number of registered operators."""
+def _full_table(composites: tuple[str, ...]) -> dict[Any, Any]:
+    """The table of all decompositions, cached by the registered composite operators."""
     from torch._decomp import get_decompositions
 
-    table: dict[Any, Any] = dict(default_decompositions().items())
+    table = default_rules(composites)
     table.update(get_decompositions([torch.ops.aten.linalg_vector_norm]))
     table.update(product_decompositions())
     table.update(random_decompositions())
@@ -128,7 +133,7 @@ def _pad(x: torch.Tensor, pad: Sequence[Any], value: Any = 0) -> Any:
 def decomposition_table(preserve: Iterable[Any] = ()) -> dict[Any, Any]:
     """A fresh table without the quantization primitives and the operators to `preserve`."""
     kept = [*quantization_primitives(), *preserve]  # may register operators, so it comes first
-    table = dict(_full_table(len(torch._C._dispatch_get_all_op_names())))
+    table = dict(_full_table(composite_registrations()))
     for op in kept:
         table.pop(op, None)
     return table
@@ -146,12 +151,12 @@ def decompose(program: ExportedProgram, table: Mapping[Any, Any]) -> ExportedPro
         warnings.filterwarnings("ignore", r"`isinstance\(treespec, LeafSpec\)`", FutureWarning)
         program = _with_wide_softshrinks(program)
         try:
-            return keep_singular_checks(program.run_decompositions(dict(table)))
+            return keep_singular_checks(run_decompositions(program, table))
         except ValueError as error:
             if "Cannot view a tensor" not in str(error):
                 raise
         program = _with_reshapes_for_views(program)
-        return keep_singular_checks(program.run_decompositions(dict(table)))
+        return keep_singular_checks(run_decompositions(program, table))
 
 
 def _with_reshapes_for_views(program: ExportedProgram) -> ExportedProgram:
@@ -161,7 +166,9 @@ def _with_reshapes_for_views(program: ExportedProgram) -> ExportedProgram:
     the model was traced may be impossible on the decomposed result. In a graph that changes
     tensors in place, a copy would lose changes, so that such a graph is made functional first.
     """
-    program = program.run_decompositions({}) if _changes_tensors(program) else copy_program(program)
+    program = (
+        run_decompositions(program, {}) if _changes_tensors(program) else copy_program(program)
+    )
     for gm in graph_modules(program.graph_module):
         for node in gm.graph.find_nodes(op="call_function", target=torch.ops.aten.view.default):
             node.target = torch.ops.aten.reshape.default

@@ -76,7 +76,7 @@ def test_the_exit_code_tells_of_defects_and_of_failures_without_a_reason(
     code: int,
     said: str,
 ) -> None:
-    def no_run(_paths: Any, _wheel: Path, report: Path, _jobs: int) -> None:
+    def no_run(_paths: Any, _wheel: Path, report: Path, _jobs: int, _flows: Any) -> None:
         report.touch()
 
     monkeypatch.setattr(suites, "DIFFERENCES", (("*", reason),) if reason else ())
@@ -134,3 +134,50 @@ def test_broad_reasons_do_not_explain_failures_of_this_package(
     outcome = suites.Outcome("exir/x.py::test_y", "failed", text)
     reason = suites.reason_of(outcome, set(), suites.wheel_folder(None))
     assert (reason is not None) == is_explained
+
+
+STATIC = "xnnpack_static_int8_per_tensor"
+
+
+def test_a_flow_picks_the_tests_of_a_suite(tmp_path: Path) -> None:
+    wheel = suites.wheel_folder(None)
+    report = tmp_path / "report.xml"
+    paths = ("backends/test/suite/operators/test_square.py",)
+    suites.run_suite(paths, wheel, report, jobs=0, flows=(STATIC,))
+    results = list(suites.outcomes(report, wheel))
+    assert {o.test.rpartition("[")[2].rstrip("]") for o in results} == {
+        STATIC,
+        f"{STATIC}-float32",
+    }
+    assert {o.status for o in results} == {"passed", "skipped"}  # upstream skips infinities
+    assert suites.flows_without_tests(results, (STATIC,)) == []
+    assert suites.flows_without_tests(results, ("xnnpack", STATIC)) == ["xnnpack"]
+
+
+def test_a_flow_without_tests_is_a_failure_without_a_reason(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    passed = suites.Outcome("backends/test_x.py::test_y[xnnpack-float32]", "passed", "")
+    monkeypatch.setattr(suites, "run_suite", lambda *_: None)
+    monkeypatch.setattr(suites, "outcomes", lambda *_: [passed])
+    monkeypatch.setattr(sys, "argv", ["x", "operators", "--flow", "xnnpack", "portable"])
+    assert suites.main() == 1
+    said = capsys.readouterr().out
+    assert "no test ran in the flow portable" in said
+    assert "1 failures without a reason, 0 defects" in said
+
+
+def test_all_flows_of_a_suite_run_unless_some_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[tuple[str, ...]] = []
+    monkeypatch.setattr(suites, "run_suite", lambda *given: ran.append(given[-1]))
+    monkeypatch.setattr(suites, "outcomes", lambda *_: [])
+    for names in (["operators"], ["operators", "--flow", "portable"], ["--flow", STATIC], ["exir"]):
+        monkeypatch.setattr(sys, "argv", ["x", *names])
+        suites.main()
+    assert ran == [suites.FLOWS["operators"], ("portable",), (STATIC,), ()]
+
+
+def test_a_flow_of_a_suite_that_has_none_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        suites.parse(["exir", "--flow", "portable"])
+    assert "expected --flow with operators, got exir" in capsys.readouterr().err

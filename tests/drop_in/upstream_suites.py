@@ -1,6 +1,7 @@
 """Upstream's own test suites, run from its wheel against this package.
 
-    python tests/drop_in/upstream_suites.py [SUITE...] [--wheel FOLDER] [--list] [--jobs N]
+    python tests/drop_in/upstream_suites.py [SUITE...] [--flow NAME...] [--wheel FOLDER] [--list]
+                                            [--jobs N]
 
 Each suite is one run of pytest in which `executorch` is executorch_py (support/upstream_alias.py).
 The output has the tests that passed and failed, and for each failure the reason from the tables of
@@ -73,6 +74,18 @@ SUITES: dict[str, tuple[str, ...]] = {
     ),
 }
 
+# Suite whose tests run once in each flow, a backend with a way to quantize → its flows. Flows of
+# backends for other hardware are left out: every test of theirs ends at the same refused name.
+FLOWS: dict[str, tuple[str, ...]] = {
+    "operators": (
+        "portable",
+        "xnnpack",
+        "xnnpack_dynamic_int8_per_channel",
+        "xnnpack_static_int8_per_channel",
+        "xnnpack_static_int8_per_tensor",
+    ),
+}
+
 
 class Outcome(NamedTuple):
     test: str  # "exir/tests/test_passes.py::TestPasses::test_x"
@@ -88,7 +101,9 @@ def wheel_folder(given: Path | None) -> Path:
     return folder
 
 
-def run_suite(paths: tuple[str, ...], wheel: Path, report: Path, jobs: int) -> None:
+def run_suite(
+    paths: tuple[str, ...], wheel: Path, report: Path, jobs: int, flows: tuple[str, ...] = ()
+) -> None:
     path = os.pathsep.join(map(str, (ROOT, ROOT / "tests" / "support")))
     environment = dict(os.environ, PYTHONPATH=path, UPSTREAM_WHEEL=str(wheel), OMP_NUM_THREADS="1")
     places = [str(wheel / path) for path in paths if (wheel / path).exists()]
@@ -99,6 +114,8 @@ def run_suite(paths: tuple[str, ...], wheel: Path, report: Path, jobs: int) -> N
     command = [sys.executable, "-m", "pytest", *options.split(), "-n", str(jobs)]
     # The root gives tests their names, and settings of this project do not apply there.
     command += ["-c", os.devnull, f"--rootdir={wheel.parent}", f"--junitxml={report}", *places]
+    if flows:
+        command += ["-m", " or ".join(f"flow_{flow}" for flow in flows)]
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
     if not report.exists():
@@ -126,6 +143,12 @@ def name_of(case: ElementTree.Element, wheel: Path) -> str:
             parts = [file.relative_to(wheel).as_posix(), *below[n:]]
             return "::".join([*parts, case.get("name", "")] if case.get("classname") else parts)
     return f"{dotted}::{case.get('name')}"
+
+
+def flows_without_tests(results: list[Outcome], flows: tuple[str, ...]) -> list[str]:
+    """The flows that no test ran in: upstream's suite leaves out a flow that it cannot import."""
+    tests = [outcome.test for outcome in results]
+    return [flow for flow in flows if not any(re.search(rf"\[{flow}[-\]]", t) for t in tests)]
 
 
 def reason_of(outcome: Outcome, used: set[str], wheel: Path | None = None) -> str | None:
@@ -188,27 +211,57 @@ def unused_reasons(used: set[str]) -> list[str]:
     return [pattern for pattern in expected if pattern not in used]
 
 
-def main() -> int:
+def parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("suites", nargs="*", choices=[*SUITES, []], help="default: all")
+    parser.add_argument(
+        "--flow",
+        nargs="+",
+        choices=sorted({flow for flows in FLOWS.values() for flow in flows}),
+        default=[],
+        help=f"flows of {' '.join(FLOWS)}, default: all",
+    )
     parser.add_argument("--wheel", type=Path, help="folder of upstream's package")
     parser.add_argument("--jobs", type=int, default=2, help="processes of a suite")
-    parser.add_argument("--list", action="store_true", help="list the suites")
-    options = parser.parse_args()
+    parser.add_argument("--list", action="store_true", help="list the suites and flows")
+    options = parser.parse_args(arguments)
+    if options.flow and set(options.suites) - set(FLOWS):
+        parser.error(f"expected --flow with {' '.join(FLOWS)}, got {' '.join(options.suites)}")
+    return options
+
+
+def check_suite(
+    suite: str, flows: tuple[str, ...], options: argparse.Namespace, wheel: Path, used: set[str]
+) -> tuple[int, int]:
+    """Runs and prints a suite; the numbers of failures without a reason, and of defects."""
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report.xml"
+        run_suite(SUITES[suite], wheel, report, options.jobs, flows)
+        results = list(outcomes(report, wheel))
+    unexplained, defects = show(suite, results, used, wheel)
+    missing = flows_without_tests(results, flows)
+    for flow in missing:
+        print(f"  NO REASON: no test ran in the flow {flow}")
+    return unexplained + len(missing), defects
+
+
+def main() -> int:
+    options = parse(sys.argv[1:])
     if options.list:
-        print("\n".join(f"{name}: {' '.join(paths)}" for name, paths in SUITES.items()))
+        for name, paths in SUITES.items():
+            print(f"{name}: {' '.join(paths)}")
+        for name, flows in FLOWS.items():
+            print(f"{name} --flow {' '.join(flows)}")
         return 0
     wheel = wheel_folder(options.wheel)
     used: set[str] = set()
     unexplained = defects = 0
-    chosen = options.suites or list(SUITES)
-    for suite in chosen:
-        with tempfile.TemporaryDirectory() as folder:
-            report = Path(folder) / "report.xml"
-            run_suite(SUITES[suite], wheel, report, options.jobs)
-            counts = show(suite, list(outcomes(report, wheel)), used, wheel)
-            unexplained, defects = unexplained + counts[0], defects + counts[1]
-    unused = [] if options.suites else unused_reasons(used)
+    everything = not options.suites and not options.flow
+    for suite in options.suites or (FLOWS if options.flow else SUITES):
+        flows = tuple(options.flow) or FLOWS.get(suite, ())
+        counts = check_suite(suite, flows, options, wheel, used)
+        unexplained, defects = unexplained + counts[0], defects + counts[1]
+    unused = unused_reasons(used) if everything else []
     for pattern in unused:
         print(f"a reason without a failure: {pattern}")
     print(f"{unexplained} failures without a reason, {defects} defects")

@@ -31,9 +31,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from models import (
     table_detectors,
+    table_generators,
+    table_graphs,
     table_torch,
     table_transformers,
     table_transformers_media,
+    table_transformers_others,
+    table_transformers_text,
     table_transformers_vision,
     table_vision,
 )
@@ -41,12 +45,16 @@ from models.table_entry import Architecture
 from models.table_text import COLUMNS, markdown, summary
 
 LIBRARIES = (
+    table_generators,
+    table_graphs,
     table_torch,
     table_vision,
     table_detectors,
     table_transformers,
     table_transformers_vision,
     table_transformers_media,
+    table_transformers_others,
+    table_transformers_text,
 )
 # The parent imports the package once; it computes nothing, so that forking it is safe.
 FORK = multiprocessing.get_context("fork")

@@ -9,7 +9,7 @@
 #include "runtime/method.h"
 
 #define ETI_WRITTEN_BITS 8192u
-#define ETI_FOUND_OPS 16u
+#define ETI_FOUND_OPS 8u
 
 typedef struct eti_found_op {
   const uint8_t *table;  // of the operator in the file; NULL in an empty entry

@@ -18,7 +18,7 @@ typedef struct cursor {
 // The next value that some instruction may replace by another value (rather than write through it).
 // Calls of kernels and delegates write through tensors, kernels also through lists of them. The
 // file does not say which arguments of a delegate are outputs.
-static bool next_written(const eti_loader *l, cursor *c, uint32_t *value) {
+static bool next_written(eti_loader *l, cursor *c, uint32_t *value) {
   const eti_plan *const plan = &l->plan;
   const uint8_t *table;
   for (;;) {

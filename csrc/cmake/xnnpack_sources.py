@@ -276,7 +276,8 @@ PATCHES = (
     # take several k at once need zeros behind the last k, which packing leaves out: a product was
     # wrong if its inner size was no multiple of 4 and it had fewer columns than a tile. Batched
     # products, whose packing has no such lines, are right with kernels that take one k at a time
-    # (kr · sr = 1): those of f32 and f16 on all machines but the first Zen and Exynos M1 and M2.
+    # (kr · sr = 1): those of f32 and f16 on all machines but the first Zen, where gemm_tiling.c
+    # clears the memory, and Exynos M1 and M2, where they are wrong.
     SourcePatch(
         "src/operator-run.c",
         "the memory of packed transposed weights",

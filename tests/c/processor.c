@@ -11,8 +11,9 @@
 #include <cpuinfo.h>
 
 // XNNPACK reads cpuinfo when it starts, which is after this.
-static void limit_xnnpack(eti_isa limit, bool has_vnni) {
+static void limit_xnnpack(eti_isa limit, bool has_vnni, bool is_zen) {
   if (!cpuinfo_initialize()) abort();
+  if (is_zen) ((struct cpuinfo_core *)(uintptr_t)cpuinfo_get_core(0))->uarch = cpuinfo_uarch_zen;
   struct cpuinfo_x86_isa *const isa = &cpuinfo_isa;
   isa->avx512vnni = isa->avx512fp16 = isa->avx512bf16 = isa->avx512vbmi = isa->gfni = false;
   isa->amx_bf16 = isa->amx_tile = isa->amx_int8 = isa->amx_fp16 = false;
@@ -27,9 +28,10 @@ static void limit_xnnpack(eti_isa limit, bool has_vnni) {
   }
 }
 #else
-static void limit_xnnpack(eti_isa limit, bool has_vnni) {
+static void limit_xnnpack(eti_isa limit, bool has_vnni, bool is_zen) {
   (void)limit;
   (void)has_vnni;
+  (void)is_zen;
 }
 #endif
 
@@ -37,17 +39,16 @@ bool processor_limit(const char *name) {
   static const struct {
     const char *name;
     eti_isa limit;
-    bool has_vnni;
+    bool has_vnni, is_zen;
   } processors[] = {
-      {"sse2", ETI_ISA_SCALAR, false},
-      {"avx2", ETI_ISA_AVX2, false},
-      {"avxvnni", ETI_ISA_AVX2, true},
-      {"avx512", ETI_ISA_AVX512, false},
+      {"sse2", ETI_ISA_SCALAR, false, false},   {"zen", ETI_ISA_AVX2, false, true},
+      {"avx2", ETI_ISA_AVX2, false, false},     {"avxvnni", ETI_ISA_AVX2, true, false},
+      {"avx512", ETI_ISA_AVX512, false, false},
   };
   for (size_t i = 0; i < sizeof processors / sizeof processors[0]; i++) {
     if (strcmp(name, processors[i].name) != 0) continue;
     eti_cpu_isa_limit(processors[i].limit);
-    limit_xnnpack(processors[i].limit, processors[i].has_vnni);
+    limit_xnnpack(processors[i].limit, processors[i].has_vnni, processors[i].is_zen);
     return true;
   }
   return false;
@@ -56,6 +57,6 @@ bool processor_limit(const char *name) {
 __attribute__((constructor)) static void read_environment(void) {
   const char *const name = getenv("ET_TEST_PROCESSOR");
   if (name == NULL || name[0] == '\0' || processor_limit(name)) return;
-  printf("ET_TEST_PROCESSOR is '%s', expected sse2, avx2, avxvnni or avx512\n", name);
+  printf("ET_TEST_PROCESSOR is '%s', expected sse2, zen, avx2, avxvnni or avx512\n", name);
   exit(2);
 }

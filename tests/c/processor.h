@@ -3,6 +3,7 @@
 // lacks. The variable ET_TEST_PROCESSOR names a processor for a whole test.
 //
 //   sse2      x86-64 without extensions
+//   zen       AMD's first Zen: as avx2, and XNNPACK has float products of its own for it
 //   avx2      with AVX2, FMA and F16C
 //   avxvnni   the same with products of int8 in AVX-VNNI
 //   avx512    AVX-512 F, BW, DQ and VL, without products of int8 and without half floats

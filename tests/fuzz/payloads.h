@@ -30,9 +30,11 @@ static inline size_t fuzz_find_payload(const uint8_t *bytes, size_t size, size_t
 static inline double fuzz_work_of(const eti_xnn_node *node, const eti_xnn_shape *shapes) {
   double one = 1, filter = 1;
   const eti_xnn_shape *out = &shapes[node->outputs[0]], *in = &shapes[node->inputs[0]];
-  for (uint32_t d = 0; d < out->rank; d++) one *= (double)out->dims[d];
-  for (uint32_t d = 0; d < in->rank; d++) filter *= d > 0 ? (double)in->dims[d] : 1;
   const eti_xnn_family family = (eti_xnn_family)eti_xnn_kind_of(node)->family;
+  for (uint32_t d = 0; d < out->rank; d++) one *= (double)out->dims[d];
+  if (family == XNN_FAMILY_UNARY || family == XNN_FAMILY_BINARY || family == XNN_FAMILY_SLICE)
+    return one;  // work for each element of the result
+  for (uint32_t d = 0; d < in->rank; d++) filter *= d > 0 ? (double)in->dims[d] : 1;
   if (family == XNN_FAMILY_LINEAR || family == XNN_FAMILY_MATMUL)
     filter = in->rank > 0 ? (double)in->dims[in->rank - 1] : 1;
   if (family == XNN_FAMILY_CONV || family == XNN_FAMILY_DECONV)

@@ -15,7 +15,7 @@ from fuzz.replayer import replay
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 PAYLOADS = sorted((GOLDEN / "xnnpack").glob("*.payload"))
-N_MUTATIONS = 2_000  # a payload: 20,000 for ten of them
+N_MUTATIONS = 2_000  # of each payload
 
 
 @pytest.mark.parametrize("path", PAYLOADS, ids=lambda path: path.stem)

@@ -139,7 +139,6 @@ static int find_main_thread(py_state *state) {
 }
 
 static int register_fork_hook(py_state *state) {
-  int result = -1;
   PyObject *os = NULL, *hook = NULL, *arguments = NULL, *keywords = NULL, *done = NULL;
   os = PyImport_ImportModule("os");
   hook = os == NULL ? NULL : PyObject_GetAttrString(os, "register_at_fork");
@@ -150,9 +149,7 @@ static int register_fork_hook(py_state *state) {
       PyDict_SetItemString(keywords, "after_in_child", after) == 0) {
     done = PyObject_Call(hook, arguments, keywords);
   }
-  if (done != NULL) {
-    result = 0;
-  }
+  const int result = done == NULL ? -1 : 0;
   Py_XDECREF(after);
   Py_XDECREF(done);
   Py_XDECREF(keywords);

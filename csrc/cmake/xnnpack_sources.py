@@ -237,6 +237,7 @@ _ZERO_PADS = (
     "    memset(packed_weights, 0, context->nr * context->w_stride);\n"
     "  }\n"
 )
+_BATCH_OFFSET = " " * 34 + "batch_index * context->gc_stride);\n"
 
 PATCHES = (
     # Kernels for groups of 4-bit weights with GFNI take 14 rows at once and read the scales of 13
@@ -274,10 +275,8 @@ PATCHES = (
     ),
     # Weights that are computed at run time are packed into memory of earlier values. Kernels that
     # take several k at once need zeros behind the last k, which packing leaves out: a product was
-    # wrong if its inner size was no multiple of 4 and it had fewer columns than a tile. Batched
-    # products, whose packing has no such lines, are right with kernels that take one k at a time
-    # (kr · sr = 1): those of f32 and f16 on all machines but the first Zen, where gemm_tiling.c
-    # clears the memory, and Exynos M1 and M2, where they are wrong.
+    # wrong if its inner size was no multiple of 4 and it had fewer columns than a tile. Of batched
+    # products, those of f32 on AMD's first Zen, Exynos M1 and M2 were: others take one k at a time.
     SourcePatch(
         "src/operator-run.c",
         "the memory of packed transposed weights",
@@ -289,6 +288,15 @@ PATCHES = (
         "the memory of packed weights",
         " context->packed_weights + context->w_stride * n_block_start);\n",
         " context->packed_weights + context->w_stride * n_block_start);\n" + _ZERO_PADS,
+    ),
+    *(
+        SourcePatch(
+            "src/operator-run.c",
+            f"the memory of packed {operand} of batched products",
+            f"{_BATCH_OFFSET}\n  context->{function}(\n",
+            f"{_BATCH_OFFSET}{_ZERO_PADS}\n  context->{function}(\n",
+        )
+        for operand, function in (("columns", "packw_gemm_gio"), ("rows", "packw_gemm_goi"))
     ),
 )
 

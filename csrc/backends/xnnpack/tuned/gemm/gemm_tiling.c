@@ -1,13 +1,11 @@
 // gemm_tiling.c — sets the tiles of operators that run tuned gemm kernels, and passes int8 kernels
 // the schedules of their weights, after each reshape. It recognizes an operator by its kernel,
-// which comes from a table of gemm_override.h. Batched products of all kernels get clear memory.
+// which comes from a table of gemm_override.h.
 #include "backends/xnnpack/tuned/gemm/gemm_tiling.h"
 
 #include "backends/xnnpack/tuned/gemm/gemm_kernels.h"
 #include "backends/xnnpack/tuned/gemm/gemm_override.h"
 #include "backends/xnnpack/tuned/tuned.h"
-
-#include <string.h>
 
 enum { COLS = ETI_XNN_GEMM_COLS, CACHE_BYTES = 512 << 10, TILES_PER_THREAD = 4 };
 
@@ -161,38 +159,6 @@ static void schedule_invocation(const product *p, const struct compute_parameter
   ((eti_xnn_q8_params *)p->params)->schedule = pays ? schedule : NULL;
 }
 
-// ---- Packing of batched products
-
-// Kernels that take several k at once need zeros behind the last k, which XNNPACK's packing of a
-// computed operand leaves as they were in memory.
-static void clear_block(void *packed, size_t kc, size_t step, size_t bytes) {
-  if (kc % step != 0) memset(packed, 0, bytes);
-}
-
-static void pack_batched_rows(void *context, size_t batch, size_t first, size_t n) {
-  const struct packw_gemm_goi_context *const c = context;
-  clear_block((char *)c->packed_weights + batch * c->gc_stride + first * c->w_stride, c->kc,
-              c->kr * c->sr, c->nr * c->w_stride);
-  xnn_compute_batched_packw_gemm_goi(c, batch, first, n);
-}
-
-static void pack_batched_columns(void *context, size_t batch, size_t first, size_t n) {
-  const struct packw_gemm_gio_context *const c = context;
-  clear_block((char *)c->packed_weights + batch * c->gc_stride + first * c->w_stride, c->kc,
-              c->kr * c->sr, c->nr * c->w_stride);
-  xnn_compute_batched_packw_gemm_gio(c, batch, first, n);
-}
-
-static void clear_invocation(struct compute_parameters *work) {
-  if (work->type != xnn_parallelization_type_2d_tile_1d) return;
-  if (work->task_2d_tile_1d == (pthreadpool_task_2d_tile_1d_t)xnn_compute_batched_packw_gemm_goi)
-    work->task_2d_tile_1d = pack_batched_rows;
-  if (work->task_2d_tile_1d == (pthreadpool_task_2d_tile_1d_t)xnn_compute_batched_packw_gemm_gio)
-    work->task_2d_tile_1d = pack_batched_columns;
-}
-
-// ---- All
-
 void eti_xnn_gemm_after_reshape(xnn_runtime_t runtime, size_t n_threads,
                                 eti_xnn_q8_schedule **schedules) {
   for (size_t i = 0; i < runtime->num_ops * XNN_MAX_OPERATOR_OBJECTS; i++) {
@@ -201,7 +167,6 @@ void eti_xnn_gemm_after_reshape(xnn_runtime_t runtime, size_t n_threads,
     if (op == NULL) continue;
     for (size_t k = 0; k < XNN_MAX_COMPUTE_INVOCATIONS; k++) {
       struct compute_parameters *const work = &op->compute[k];
-      clear_invocation(work);
       const product p = product_of(op, work);
       if (p.table == NULL) continue;
       tile_invocation(&p, work, n_threads);

@@ -18,6 +18,7 @@ from executorch_py.exir.inspect import print_delegation_info
 from executorch_py.exir.program.executorch import ExecutorchProgramManager
 from executorch_py.exir.program.managers import EdgeProgramManager
 from executorch_py.export.recipe import ExportRecipe, LoweringRecipe
+from executorch_py.export.recipe import QuantizationRecipe as QuantizationRecipe  # upstream's, too
 from executorch_py.export.stages import (
     EdgeProgramManagerTransformStage,
     EdgeTransformAndLowerStage,

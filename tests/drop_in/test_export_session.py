@@ -168,3 +168,9 @@ def test_no_stage_runs_if_one_lies_before_the_model(
     with pytest.raises(ValueError, match=rf"Cannot run {stage.name}.* on a {kind}: expected"):
         session.export()
     assert session.get_stage_artifacts() == {}
+
+
+def test_the_recipe_of_quantization_is_found_beside_the_session_as_upstreams() -> None:
+    from executorch_py.export.export import QuantizationRecipe as found
+
+    assert found is QuantizationRecipe

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+from collections.abc import Callable
+
 import pytest
 import torch
 
@@ -126,6 +129,36 @@ def test_a_transposed_tensor_notices_a_change_of_the_weight_behind_it() -> None:
     weight.neg_()
     with pytest.raises(RuntimeError, match="'w' was changed"):
         bytes(stored)
+
+
+def test_a_transposed_tensor_of_many_megabytes_is_written_in_order() -> None:
+    weight = torch.arange(3 << 20, dtype=torch.int32).reshape(1 << 10, 3 << 10)
+    stored, copied = StoredTensor(weight.t(), "w", [0, 1]), weight.t().contiguous()
+    out = io.BytesIO()
+    Cord(stored).write_to_file(out)
+    assert out.getvalue() == copied.numpy().tobytes()
+    assert stored.digest == StoredTensor(copied, "c").digest
+
+
+CHANGES: dict[str, Callable[[torch.Tensor], object]] = {
+    "the first byte": lambda t: t[:1].add_(1),
+    "the last byte": lambda t: t[-1:].add_(1),
+    "two words change places": lambda t: t[8:24].copy_(torch.cat([t[16:24], t[8:16]])),
+    "two rows of the checksum change places": lambda t: t[: 1 << 16].copy_(
+        t[: 1 << 16].reshape(2, 1 << 15).flip(0).flatten()
+    ),
+    "all are moved by one word": lambda t: t.copy_(t.roll(8)),
+}
+
+
+@pytest.mark.parametrize("change", list(CHANGES))
+def test_a_large_tensor_notices(change: str) -> None:
+    draws = torch.Generator().manual_seed(0)
+    weight = torch.randint(0, 255, (300_003,), dtype=torch.uint8, generator=draws)
+    stored = StoredTensor(weight, "w")
+    CHANGES[change](weight)
+    with pytest.raises(RuntimeError, match="'w' was changed"):
+        stored.view()
 
 
 @pytest.mark.parametrize("alignment", [None, 0, 1])

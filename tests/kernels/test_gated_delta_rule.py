@@ -80,6 +80,14 @@ def test_sizes_that_do_not_fit_are_refused() -> None:
         llama.gated_delta_rule(*args)
 
 
+def test_a_state_in_another_dim_order_is_refused() -> None:
+    args = sequence((1, 2, 3, 4, 5), False)
+    out = [Out(torch.float32, (1, 2, 3, 5)), Out(torch.float32, (1, 2, 4, 5), (0, 1, 3, 2))]
+    words = r"final_state_out: expected the contiguous dim order, got \[0, 1, 3, 2\]"
+    with pytest.raises(OpError, match=words):
+        run_op("llama::gated_delta_rule.out", *args, out=out)
+
+
 # ---- overlapping memory
 
 APART = "final_state_out: expected memory apart from initial_state"

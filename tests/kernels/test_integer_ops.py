@@ -210,3 +210,28 @@ def test_what_does_not_fit_together_is_refused(changed: dict[str, Any], words: s
             *conv_args(**changed),
             out=[Out(torch.int8, (1, 4, 4, 4), NHWC)],
         )
+
+
+def test_results_in_another_dim_order_are_refused() -> None:
+    x, geometry = image(1, 4, 6, 6), ([3, 3], [1, 1], [0, 0], [1, 1])
+    last = r"out: expected the channels-last dim order, got \[0, 1, 2, 3\]"
+    rows = r"out: expected the contiguous dim order, got "
+    linear = columns(integers(1, 4, 8), 0, 4)
+    for name, args, out, words in (
+        ("qconvolution", conv_args(), Out(torch.int8, (1, 4, 4, 4)), last),
+        ("qmax_pool2d", [x, *geometry, False], Out(torch.int8, (1, 4, 4, 4)), last),
+        (
+            "qmean",
+            [image(2, 4, 6, 6), 0, 0.1, 0, -128, 127],
+            Out(torch.int8, (2, 4, 1, 1), (1, 0, 2, 3)),
+            rf"{rows}\[1, 0, 2, 3\]",
+        ),
+        (
+            "qlinear",
+            [integers(3, 8), *linear, 0, -128, 127],
+            Out(torch.int8, (3, 4), (1, 0)),
+            rf"{rows}\[1, 0\]",
+        ),
+    ):
+        with pytest.raises(OpError, match=words):
+            run_op(f"executorch_py::{name}.out", *args, out=[out])

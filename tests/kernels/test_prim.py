@@ -102,6 +102,11 @@ def test_a_row_is_copied_to_its_place() -> None:
     assert torch.equal(rows, torch.stack([torch.zeros(3, 4), X[0]]))
     with pytest.raises(OpError, match="expected a row from 0 to 2147483646, got row -1"):
         run_row_copy(rows, X[0], -1)
+    order = "expected the contiguous dim order, got "
+    with pytest.raises(OpError, match=rf"argument 0: {order}\[0, 2, 1\]"):
+        run_row_copy(rows.mT, X[0].mT, 1)
+    with pytest.raises(OpError, match=rf"argument 1: {order}\[1, 0\]"):
+        run_row_copy(rows, torch.zeros(4, 3).T, 1)
 
 
 def run_row_copy(rows: torch.Tensor, row: torch.Tensor, index: int) -> None:

@@ -163,9 +163,31 @@ def test_an_index_outside_of_the_table_is_refused() -> None:
 
 def test_scales_that_do_not_fit_the_channels_are_refused() -> None:
     q = torch.zeros(2, 3, dtype=torch.int8)
-    args = (q, torch.ones(2), None, 1, -128, 127, torch.int8, None)
-    with pytest.raises(OpError, match="one element for each of the 3 channels"):
-        run("dequantize_per_channel.out", torch.zeros(2, 3), *args)
+    rest = (1, -128, 127, torch.int8, None)
+    for words, *numbers in (
+        (r"scales: .* one element for each of the 3 channels, got f32\[2\]", torch.ones(2), None),
+        (r"zero_points: .* the 3 channels, got f32\[3, 1\]", torch.ones(3), torch.ones(3, 1)),
+    ):
+        with pytest.raises(OpError, match=words):
+            run("dequantize_per_channel.out", torch.zeros(2, 3), q, *numbers, *rest)
+
+
+def test_tables_and_results_in_another_dim_order_are_refused() -> None:
+    table, order = torch.zeros(10, 4, dtype=torch.int8), r"expected the contiguous dim order, got "
+    for words, weight, out in (
+        (rf"weight: {order}\[1, 0\]", torch.zeros(4, 10, dtype=torch.int8).T, torch.zeros(2, 4)),
+        (rf"out: {order}\[1, 0\]", table, torch.zeros(4, 2).T),
+    ):
+        with pytest.raises(OpError, match=words):
+            args = (weight, torch.ones(10), None, -128, 127, torch.tensor([0, 1]))
+            run("embedding_byte.out", out, *args)
+    shape = (2, 3, 1)
+    for name, k in (("scale_out", 0), ("zero_point_out", 1)):
+        outs = [Out(torch.float64, shape), Out(torch.int64, shape)]
+        outs[k] = Out(outs[k].dtype, shape, (1, 0, 2))
+        with pytest.raises(OpError, match=rf"asymmetric: {name}: {order}\[1, 0, 2\]"):
+            op = "quantized_decomposed::choose_qparams_per_token_asymmetric.out"
+            run_op(op, torch.ones(2, 3, 4), torch.int8, out=outs)
 
 
 @pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int16], ids=str)
@@ -246,6 +268,13 @@ def test_products_with_a_matrix_of_bytes(
 
 
 def test_scales_that_do_not_fit_a_matrix_are_refused() -> None:
-    args = (torch.ones(2, 6), torch.ones(3, 6, dtype=torch.int8), torch.ones(3, 4), None, None)
-    with pytest.raises(OpError, match="equal groups of a row"):
-        run_op("quantized_decomposed::mixed_linear.out", *args, out=[Out(torch.float32, (2, 3))])
+    x, q = torch.ones(2, 6), torch.ones(3, 6, dtype=torch.int8)
+    for words, *numbers in (
+        ("equal groups of a row", torch.ones(3, 4), None),
+        (r"zero points: .* shape \[3\], as scales, got f32\[2\]", torch.ones(3), torch.ones(2)),
+        (r"scales: .* contiguous dim order, got \[1, 0\]", torch.ones(2, 3).T, None),
+        (r"zero points: .* order, got \[1, 0\]", torch.ones(3, 2), torch.ones(2, 3).T),
+    ):
+        with pytest.raises(OpError, match=words):
+            out = [Out(torch.float32, (2, 3))]
+            run_op("quantized_decomposed::mixed_linear.out", x, q, *numbers, None, out=out)

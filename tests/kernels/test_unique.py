@@ -118,6 +118,9 @@ def test_wrong_arguments_are_refused_with_words() -> None:
     outs = [Out(torch.float32, (3, 4)), Out(torch.int64, (4,)), Out(torch.int64, (4,))]
     with pytest.raises(OpError, match="expected dimension 0, got 1 of a tensor of rank 2"):
         run_op("aten::unique_dim.out", x, 1, True, True, True, out=outs)
+    with pytest.raises(OpError, match=r"result: expected .*, got \[1, 0\]; export again without"):
+        other = [Out(torch.float32, (3, 4), (1, 0)), *outs[1:]]
+        run_op("aten::unique_dim.out", x, 0, True, True, True, out=other)
     with pytest.raises(OpError, match="c64 has no order"):
         z = torch.ones(3, dtype=torch.complex64)
         run_op("aten::_unique2.out", z, True, False, False, out=[Out(z.dtype, (3,)), *outs[1:]])

@@ -36,6 +36,22 @@ const char *eti_shape_text(const eti_shape *shape, char text[ETI_SHAPE_TEXT]) {
   return text;
 }
 
+const char *eti_dim_order_text(const et_tensor *t, char text[ETI_SHAPE_TEXT]) {
+  eti_shape order = {.rank = t->rank};
+  for (size_t d = 0; d < t->rank; d++) order.sizes[d] = t->dim_order[d];
+  return eti_shape_text(&order, text);
+}
+
+const char *eti_tensor_text(const et_tensor *t, char text[ETI_TENSOR_TEXT]) {
+  const eti_shape shape = eti_shape_of(t);
+  const char *const name = et_dtype_name((et_dtype)t->dtype);
+  const size_t n = strlen(name);
+  ET_ASSERT(n + ETI_SHAPE_TEXT <= ETI_TENSOR_TEXT);
+  memcpy(text, name, n);
+  eti_shape_text(&shape, text + n);
+  return text;
+}
+
 et_status eti_broadcast(const et_kernel_ctx *ctx, const eti_shape *a, const eti_shape *b,
                         eti_shape *out) {
   eti_shape result = {.rank = a->rank > b->rank ? a->rank : b->rank};
@@ -134,6 +150,22 @@ bool eti_is_channels_last(const et_tensor *t) {
     expected *= t->sizes[d];
   }
   return t->sizes[0] == 1 || t->strides[0] == expected;
+}
+
+et_status eti_check_contiguous(const et_kernel_ctx *ctx, const et_tensor *t, et_status status,
+                               const char *what) {
+  char order[ETI_SHAPE_TEXT];
+  ET_CHECK(eti_is_contiguous(t), ctx->err, status, "%s: expected the contiguous dim order, got %s",
+           what, eti_dim_order_text(t, order));
+  return ET_OK;
+}
+
+et_status eti_check_channels_last(const et_kernel_ctx *ctx, const et_tensor *t, et_status status,
+                                  const char *what) {
+  char order[ETI_SHAPE_TEXT];
+  ET_CHECK(eti_is_channels_last(t), ctx->err, status,
+           "%s: expected the channels-last dim order, got %s", what, eti_dim_order_text(t, order));
+  return ET_OK;
 }
 
 et_status eti_check_same_dtype(const et_kernel_ctx *ctx, const et_tensor *a, const et_tensor *b,

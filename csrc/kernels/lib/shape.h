@@ -20,6 +20,11 @@ static inline eti_shape eti_shape_of(const et_tensor *t) {
 // Text of a shape for messages, "[2, 3]", shortened with "…" when it is too long. Returns text.
 #define ETI_SHAPE_TEXT 80
 const char *eti_shape_text(const eti_shape *shape, char text[ETI_SHAPE_TEXT]);
+// Text of a tensor's dim order, "[0, 2, 3, 1]".
+const char *eti_dim_order_text(const et_tensor *t, char text[ETI_SHAPE_TEXT]);
+// Text of a tensor's type and shape, "f32[2, 3]".
+#define ETI_TENSOR_TEXT (ETI_SHAPE_TEXT + 16)
+const char *eti_tensor_text(const et_tensor *t, char text[ETI_TENSOR_TEXT]);
 
 // Broadcasts two shapes by ATen's rules (more by repetition). ET_INVALID_ARGUMENT reports both
 // shapes.
@@ -46,6 +51,11 @@ bool eti_same_layout(const et_tensor *a, const et_tensor *b);
 bool eti_is_contiguous(const et_tensor *t);
 // True for channels-last memory (NHWC / NDHWC / NLC).
 bool eti_is_channels_last(const et_tensor *t);
+// Check the dim order and fail with `status`; the message begins with `what` and has the dim order.
+et_status eti_check_contiguous(const et_kernel_ctx *ctx, const et_tensor *t, et_status status,
+                               const char *what);
+et_status eti_check_channels_last(const et_kernel_ctx *ctx, const et_tensor *t, et_status status,
+                                  const char *what);
 
 et_status eti_check_same_dtype(const et_kernel_ctx *ctx, const et_tensor *a, const et_tensor *b,
                                const char *what);

@@ -393,8 +393,8 @@ et_status op_prim_et_copy_index(et_kernel_ctx *ctx, et_value *const *args) {
            "rows of rank %d do not match a tensor of rank %d", (int)src->rank, (int)dst->rank);
   ET_CHECK(index >= 0 && index < INT32_MAX, ctx->err, ET_INVALID_ARGUMENT,
            "expected a row from 0 to %ld, got row %lld", (long)INT32_MAX - 1, (long long)index);
-  ET_CHECK(eti_is_contiguous(dst) && eti_is_contiguous(src), ctx->err, ET_INVALID_ARGUMENT,
-           "expected tensors in contiguous dim order");
+  ET_TRY(eti_check_contiguous(ctx, dst, ET_INVALID_ARGUMENT, "argument 0"));
+  ET_TRY(eti_check_contiguous(ctx, src, ET_INVALID_ARGUMENT, "argument 1"));
   eti_shape shape = {.rank = dst->rank, .sizes = {(int32_t)index + 1}};
   for (size_t d = 0; d < src->rank; d++) shape.sizes[d + 1] = src->sizes[d];
   ET_TRY(eti_resize(ctx, dst, &shape));

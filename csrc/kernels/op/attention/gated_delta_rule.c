@@ -150,8 +150,7 @@ et_status op_llama_gated_delta_rule_out(et_kernel_ctx *ctx, et_value *const *arg
   ET_CHECK(!overlaps(t[7], t[5]), ctx->err, ET_INVALID_ARGUMENT,
            "gated_delta_rule: final_state_out: expected memory apart from initial_state, got "
            "memory that overlaps it");
-  ET_CHECK(eti_is_contiguous(t[7]), ctx->err, ET_NOT_SUPPORTED,
-           "gated_delta_rule: final_state_out: expected the contiguous dim order");
+  ET_TRY(eti_check_contiguous(ctx, t[7], ET_NOT_SUPPORTED, "gated_delta_rule: final_state_out"));
   if (t[7]->numel > 0) ET_TRY(eti_copy_tensor(ctx, t[7], t[5]));
   if (t[6]->numel == 0) return ET_OK;
   delta_rule r = {t[0], t[1], t[2], t[3], t[4], t[6], t[7]};

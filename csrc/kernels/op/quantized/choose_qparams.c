@@ -110,8 +110,10 @@ et_status op_choose_qparams_per_token_out(et_kernel_ctx *ctx, et_value *const *a
   shape.sizes[shape.rank - 1] = 1;
   ET_TRY(eti_resize(ctx, t[1], &shape));
   ET_TRY(eti_resize(ctx, t[2], &shape));
-  ET_CHECK(eti_is_contiguous(t[1]) && eti_is_contiguous(t[2]), ctx->err, ET_NOT_SUPPORTED,
-           "choose_qparams_per_token_asymmetric: results: expected the contiguous dim order");
+  ET_TRY(eti_check_contiguous(ctx, t[1], ET_NOT_SUPPORTED,
+                              "choose_qparams_per_token_asymmetric: scale_out"));
+  ET_TRY(eti_check_contiguous(ctx, t[2], ET_NOT_SUPPORTED,
+                              "choose_qparams_per_token_asymmetric: zero_point_out"));
   for (size_t row = 0; row < t[1]->numel; row++) choose_for_token(t, row, width);
   return ET_OK;
 }

@@ -128,8 +128,7 @@ static et_status read_conv(const et_kernel_ctx *ctx, et_value *const *args, qcon
   const eti_shape shape = {
       .rank = 4, .sizes = {x->sizes[0], (int32_t)c_out, (int32_t)c->rows, (int32_t)c->columns}};
   ET_TRY(eti_resize(ctx, out, &shape));
-  ET_CHECK(eti_is_channels_last(out), ctx->err, ET_INVALID_ARGUMENT,
-           "out: expected the channels-last dim order");
+  ET_TRY(eti_check_channels_last(ctx, out, ET_INVALID_ARGUMENT, "out"));
   c->micro = p->micro;
   p->m = c->n_images * (size_t)(c->rows * c->columns);
   p->rows = patch_rows;

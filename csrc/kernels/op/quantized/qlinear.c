@@ -48,8 +48,7 @@ static et_status read_product(const et_kernel_ctx *ctx, et_value *const *args, s
   eti_shape shape = eti_shape_of(in);
   shape.sizes[in->rank - 1u] = (int32_t)n;
   ET_TRY(eti_resize(ctx, out, &shape));
-  ET_CHECK(eti_is_contiguous(out), ctx->err, ET_INVALID_ARGUMENT,
-           "out: expected the contiguous dim order");
+  ET_TRY(eti_check_contiguous(ctx, out, ET_INVALID_ARGUMENT, "out"));
   *l = (qlinear){.in = in, .micro = p->micro};
   p->rows = widen_rows;
   p->piece = widen_piece;

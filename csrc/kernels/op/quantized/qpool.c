@@ -98,8 +98,7 @@ et_status op_qmax_pool2d_out(et_kernel_ctx *ctx, et_value *const *args) {
   const eti_shape shape = {
       .rank = 4, .sizes = {in->sizes[0], in->sizes[1], (int32_t)w.result[0], (int32_t)w.result[1]}};
   ET_TRY(eti_resize(ctx, out, &shape));
-  ET_CHECK(eti_is_channels_last(out), ctx->err, ET_INVALID_ARGUMENT,
-           "out: expected the channels-last dim order");
+  ET_TRY(eti_check_channels_last(ctx, out, ET_INVALID_ARGUMENT, "out"));
   w.x = in->data;
   w.out = out->data;
   if (out->numel == 0) return ET_OK;
@@ -160,8 +159,7 @@ et_status op_qmean_out(et_kernel_ctx *ctx, et_value *const *args) {
            (int)MAX_PLANE, (long long)numbers[2], (long long)numbers[3], pixels);
   const eti_shape shape = {.rank = 4, .sizes = {in->sizes[0], in->sizes[1], 1, 1}};
   ET_TRY(eti_resize(ctx, out, &shape));
-  ET_CHECK(eti_is_contiguous(out), ctx->err, ET_INVALID_ARGUMENT,
-           "out: expected the contiguous dim order");
+  ET_TRY(eti_check_contiguous(ctx, out, ET_INVALID_ARGUMENT, "out"));
   mean k = {.x = in->data,
             .out = out->data,
             .channels = (size_t)in->sizes[1],

@@ -343,10 +343,14 @@ static et_status per_channel(const et_kernel_ctx *ctx, et_value *const *args, si
   ET_TRY(eti_wrap_dim(ctx, wanted, a.in->rank, &axis));
   a.axis = axis;
   const int32_t n = a.in->rank == 0 ? 1 : a.in->sizes[axis];
-  ET_CHECK(scales->rank == 1 && scales->sizes[0] == n &&
-               (zeros == NULL || (zeros->rank == 1 && zeros->sizes[0] == n)),
-           ctx->err, ET_INVALID_ARGUMENT,
-           "scales and zero_points: expected one element for each of the %d channels", (int)n);
+  const et_tensor *const both[2] = {scales, zeros};
+  for (size_t k = 0; k < 2; k++) {
+    const et_tensor *const t = both[k];
+    char found[ETI_TENSOR_TEXT];
+    ET_CHECK(t == NULL || (t->rank == 1 && t->sizes[0] == n), ctx->err, ET_INVALID_ARGUMENT,
+             "%s: expected one element for each of the %d channels, got %s",
+             k == 0 ? "scales" : "zero_points", (int)n, eti_tensor_text(t, found));
+  }
   a.params.per_channel = true;
   a.params.wide = scales->dtype == ET_F64;
   a.scale = along_axis(&a.scales, scales, axis, a.in->rank);

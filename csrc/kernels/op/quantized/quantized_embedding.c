@@ -94,10 +94,11 @@ static et_status check_table(const et_kernel_ctx *ctx, lookup *l) {
            "than scales",
            l->width, groups);
   l->group = l->width / groups;
+  static const char *const names[] = {"weight", "scales", "indices", "zero_points"};
   const et_tensor *const all[] = {w, s, l->indices, z};
   for (size_t i = 0; i < (z == NULL ? 3u : 4u); i++) {
-    ET_CHECK(eti_is_contiguous(all[i]) && all[i] != l->out, ctx->err, ET_NOT_SUPPORTED,
-             "expected inputs in contiguous dim order, other tensors than the output");
+    ET_TRY(eti_check_contiguous(ctx, all[i], ET_NOT_SUPPORTED, names[i]));
+    ET_CHECK(all[i] != l->out, ctx->err, ET_NOT_SUPPORTED, "out is also %s", names[i]);
   }
   return ET_OK;
 }
@@ -136,8 +137,7 @@ static et_status look_up(const et_kernel_ctx *ctx, et_value *const *args, size_t
   eti_shape shape = eti_shape_of(indices);
   shape.sizes[shape.rank++] = (int32_t)l.width;
   ET_TRY(eti_resize(ctx, out, &shape));
-  ET_CHECK(eti_is_contiguous(out), ctx->err, ET_NOT_SUPPORTED,
-           "output: expected the contiguous dim order");
+  ET_TRY(eti_check_contiguous(ctx, out, ET_NOT_SUPPORTED, "out"));
   if (out->numel > 0)
     et_parallel_for(ctx->pool, look_up_rows, &l, indices->numel, 1 + 4096 / (l.width + 1));
   return ET_OK;

@@ -183,7 +183,7 @@ REFUSED: list[tuple[str, list[Any], Out, str]] = [
         "aten::stack.out",
         [Tensors([x23, x34]), 0],
         Out(F32, (2, 2, 3)),
-        "stack: tensor 1: expected the shape of tensor 0",
+        r"stack: tensor 1: expected shape \[2, 3\], as tensor 0, got \[3, 4\]",
     ),
     (
         "aten::stack.out",

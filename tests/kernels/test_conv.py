@@ -86,6 +86,22 @@ def test_every_instruction_set_gives_the_same_bits(name: str, dtype: torch.dtype
     assert all(torch.equal(r, results[0]) for r in results)
 
 
+def test_a_bias_of_another_size_is_refused() -> None:
+    case = Convolution((1, 4, 5, 5), (6, 4, 3, 3))
+    x, w, _ = tensors(case, torch.float32)
+    out = [Out(torch.float32, (1, 6, 3, 3))]
+    words = r"bias: expected one entry for each of 6 output channels, got f32\[2, 3\]"
+    with pytest.raises(OpError, match=words):
+        run_op("aten::convolution.out", x, w, torch.ones(2, 3), *case.arguments(), out=out)
+
+
+def test_more_output_channels_than_a_size_holds_are_refused() -> None:
+    x, w, big = torch.ones(1, 0, 5, 5), torch.ones(0, 2, 3, 3), 2**31 - 1
+    rest = ([1, 1], [0, 0], [1, 1], True, [0, 0], big)
+    with pytest.raises(OpError, match=f"at most {big} output channels, got {2 * big}"):
+        run_op("aten::convolution.out", x, w, None, *rest, out=[Out(torch.float32, (1, 0, 7, 7))])
+
+
 BAD: dict[str, dict[str, Any]] = {
     r"convolution: stride\[0\]: expected at least 1, got 0": {"stride": 0},
     r"convolution: stride\[1\]: expected at least 1, got -1": {"stride": (1, -1)},

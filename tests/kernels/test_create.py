@@ -87,7 +87,7 @@ def test_arange_end_equals_eager() -> None:
 @pytest.mark.parametrize(
     ("start", "end", "step", "words"),
     [
-        (0, 5, 0, "arange: step: expected other than 0"),
+        (0, 5, 0, "arange: step: expected other than 0, got 0"),
         (0, 5, -1, "arange: a step of -1 leads away from the end, from 0 to 5"),
         (0, math.inf, 1, "arange: from 0 to inf in steps of 1 has no finite length"),
         (0, 2**40, 1, "too many"),

@@ -179,7 +179,13 @@ REFUSED: list[tuple[str, tuple[Any, ...], Out, str]] = [
         "aten::glu.out",
         (torch.ones(3), 0),
         Out(F32, (1,)),
-        "self: expected dimension 0 to exist and to have an even size",
+        r"self: expected an even size of dimension 0, got f32\[3\]",
+    ),
+    (
+        "aten::glu.out",
+        (torch.tensor(1.0), 0),
+        Out(F32, ()),
+        r"self: expected an even size of dimension 0, got f32\[\]",
     ),
     (
         "aten::where.self_out",

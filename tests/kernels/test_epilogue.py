@@ -200,8 +200,9 @@ def test_chains_after_a_product_equal_their_steps(sizes: tuple[int, int, int]) -
     ("chain", "numbers", "tensors", "message"),
     [
         ("swish", [], [], "there is no step 'swish'"),
-        ("add", [], [], "step 'add': expected two operands, as in 'add:_0'"),
-        ("relu:_x", [], [], "step 'relu': expected no operands"),
+        ("add", [], [], "step 'add': expected two operands, as in 'add:_0', got 'add'"),
+        ("add:_0\n", [], [], "step 'add': expected two operands, .*, got 'add:_0.'"),
+        ("relu:_x", [], [], "step 'relu': expected no operands, got 'relu:_x'"),
         ("add:_0", [], [], "expected operand _, x, s or the number of one of 0 tensors, got '0'"),
         ("clamp", [0.0], [], "expected more numbers for its steps, got 1"),
         ("relu", [0.0], [], "expected 0 numbers for 1 steps, got 1"),

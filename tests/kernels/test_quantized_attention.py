@@ -63,9 +63,12 @@ def test_numbers_that_do_not_fit_the_rows_are_refused() -> None:
     q = codes(1, 1, 2, 8)
     args = (q[0], q[0], q[0], 0, None, 0.0, True, None, q[1], q[2], q[1], q[2])
     with pytest.raises(
-        OpError, match="argument 2: expected one scale and one zero point for each row"
+        OpError, match=r"argument 2: zero points: .* shape \[1, 1, 2, 1\], .*, got i8\[1, 1, 1, 1\]"
     ):
         run_op(NAME, *args, q[1][:, :, :1], q[2], False, out=[Out(torch.float32, (1, 1, 2, 8))])
+    with pytest.raises(OpError, match=r"argument 2: scales: .* one for each row, got c64\[1, 1, 2"):
+        wrong = q[2].to(torch.complex64)
+        run_op(NAME, *args, q[1], wrong, False, out=[Out(torch.float32, (1, 1, 2, 8))])
     with pytest.raises(
         OpError, match=r"argument 2: expected rank 4 and f32, or i8 .*, got i8 of rank 4"
     ):

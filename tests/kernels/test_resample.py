@@ -73,11 +73,18 @@ def test_channels_last_rows_of_any_length_equal_eager(dtype: torch.dtype) -> Non
 
 
 @pytest.mark.parametrize(
-    ("size", "factors"),
-    [(None, None), ([4, 4], [2.0, 2.0]), ([0, 4], None), (None, [-1.0, 2.0]), ([4], None)],
+    ("size", "factors", "words"),
+    [
+        (None, None, "expected either output_size or scale_factors, got neither"),
+        ([4, 4], [2.0, 2.0], "expected either output_size or scale_factors, got both"),
+        ([0, 4], None, "dimension 2: expected an output size of 1 or more, got 0"),
+        (None, [-1.0, 2.0], "dimension 2: expected an output size of 1 or more, got -2"),
+        ([4], None, "output_size: expected 2 entries, got 1"),
+        (None, [2.0], "scale_factors: expected 2 entries, got 1"),
+    ],
 )
-def test_wrong_arguments_are_refused(size: Any, factors: Any) -> None:
-    with pytest.raises(OpError):
+def test_wrong_arguments_are_refused_with_words(size: Any, factors: Any, words: str) -> None:
+    with pytest.raises(OpError, match=words):
         run_op(
             "aten::upsample_nearest2d.vec_out",
             torch.rand(1, 1, 2, 2),

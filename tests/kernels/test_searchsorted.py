@@ -83,7 +83,12 @@ def test_wrong_arguments_are_refused_with_words() -> None:
         run_op(name, x, x, False, False, "middle", None, out=out)
     with pytest.raises(OpError, match="out: expected i64 or i32, got f32"):
         run_op(name, x, x, False, False, None, None, out=[Out(torch.float32, (3,))])
-    with pytest.raises(OpError, match="values: expected the dimensions of the boundaries"):
+    with pytest.raises(OpError, match=r"values: expected shape \[2, 3\], as .*, got f32\[3\]"):
         run_op(name, sample((2, 3)), x, False, False, None, None, out=out)
+    with pytest.raises(OpError, match=r"values: expected shape \[2, 3\], .*, got a number"):
+        number = "aten::searchsorted.Scalar_out"
+        run_op(number, sample((2, 3)), 1.0, False, False, None, None, out=[Out(torch.int64, ())])
+    with pytest.raises(OpError, match=r"sorter: expected i64\[3\], .*, got i32\[3\]"):
+        run_op(name, x, x, False, False, None, torch.arange(3).int(), out=out)
     with pytest.raises(OpError, match="boundaries: expected rank 1 or more, got 0"):
         run_op(name, torch.tensor(1.0), x, False, False, None, None, out=out)

@@ -214,7 +214,7 @@ REFUSED: list[tuple[str, tuple[int, ...], list[Any], tuple[int, ...], str]] = [
     ),
     ("aten::view_copy.out", (2, 3), [[4, -1]], (4, 2), "cannot be inferred"),
     ("aten::view_copy.out", (2, 3), [[-1, -1]], (2, 3), "expected one size of -1 at most"),
-    ("aten::view_copy.out", (2, 3), [[7]], (7,), "6 elements"),
+    ("aten::view_copy.out", (2, 3), [[7]], (7,), r"sizes of 6 elements, got \[7\]"),
     ("aten::view_copy.out", (2, 3), [[-2, -3]], (2, 3), "expected a size of 0 to 2147483647"),
     ("aten::view_copy.out", (2, 3), [[BIG, 2]], (2, 3), "expected a size of 0 to 2147483647"),
     ("aten::view_copy.out", (2, 3), [[2147483647] * 4 + [6]], (2, 3, 1, 1, 1), "6 elements"),
@@ -253,10 +253,11 @@ REFUSED: list[tuple[str, tuple[int, ...], list[Any], tuple[int, ...], str]] = [
         (4,),
         [[5], [1], 0],
         (5,),
-        "expected a view inside the tensor's 4 elements",
+        "as_strided: dimension 0: expected a view inside the tensor's 4 elements, got size 5 and "
+        "stride 1 from offset 0",
     ),
-    ("aten::as_strided_copy.out", (4,), [[2], [BIG], 0], (2,), "expected a view inside the tensor"),
-    ("aten::as_strided_copy.out", (4,), [[2], [1], BIG], (2,), "expected a view inside the tensor"),
+    ("aten::as_strided_copy.out", (4,), [[2], [BIG], 0], (2,), f"size 2 and stride {BIG} from"),
+    ("aten::as_strided_copy.out", (4,), [[2], [1], BIG], (2,), f"tensor's 4 elements, got {BIG}"),
     (
         "aten::as_strided_copy.out",
         (4,),
@@ -307,6 +308,10 @@ def test_outputs_of_another_type_shape_or_number_are_refused() -> None:
     with pytest.raises(OpError, match="size 5 at position 1 is more than the 3 of 4"):
         outs = [Out(torch.float32, (4, 2))] * 2
         run_op("aten::split_with_sizes_copy.out", x, [1, 5], 0, out=outs, tensor_list_out=True)
+    with pytest.raises(OpError, match="expected 2 sizes, one for each output, got 3"):
+        run_op("aten::split_with_sizes_copy.out", x, [1, 1, 2], 0, out=outs, tensor_list_out=True)
+    with pytest.raises(OpError, match="split_with_sizes: sizes: expected IntList, got Int"):
+        run_op("aten::split_with_sizes_copy.out", x, 4, 0, out=outs, tensor_list_out=True)
     with pytest.raises(OpError, match="expected sizes that add up to 4, got 2"):
         run_op("aten::split_with_sizes_copy.out", x, [1, 1], 0, out=outs, tensor_list_out=True)
     with pytest.raises(OpError, match="expected 4 outputs, the size of dimension 0, got 2"):

@@ -140,8 +140,9 @@ et_status eti_arg_reshape(const et_kernel_ctx *ctx, et_value *const *args, size_
     ET_TRY(eti_checked_size(ctx, (int64_t)(numel / product), "view", &shape->sizes[infer]));
     product = numel;
   }
+  char found[ETI_SHAPE_TEXT];
   ET_CHECK(!(overflow && product != 0) && product == numel, ctx->err, ET_INVALID_ARGUMENT,
-           "view: expected sizes of %zu elements", numel);
+           "view: expected sizes of %zu elements, got %s", numel, eti_shape_text(shape, found));
   return ET_OK;
 }
 

@@ -14,8 +14,10 @@ et_status eti_epilogue_bind(const et_kernel_ctx *ctx, et_value *const *args, siz
   et_value *const *list;
   size_t n = 0;
   ET_TRY(eti_arg_tensors(ctx, args, i + 2, &list, &n));
-  ET_CHECK(epilogue != NULL && n == epilogue->n_tensors, ctx->err, ET_INVALID_STATE,
-           "epilogue: expected to be prepared with %zu tensors", n);
+  ET_CHECK(epilogue != NULL, ctx->err, ET_INVALID_STATE,
+           "epilogue: expected steps that are prepared, got none");
+  ET_CHECK(n == epilogue->n_tensors, ctx->err, ET_INVALID_STATE,
+           "epilogue: expected %zu tensors, as prepared, got %zu", (size_t)epilogue->n_tensors, n);
   call->epilogue = epilogue;
   ET_CHECK(result->dtype == ET_F32, ctx->err, ET_NOT_SUPPORTED,
            "epilogue: expected a result of f32, got %s", et_dtype_name((et_dtype)result->dtype));

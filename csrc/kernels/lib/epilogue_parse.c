@@ -63,19 +63,28 @@ static et_status read_source(const et_kernel_ctx *ctx, char c, eti_epilogue *epi
   return ET_OK;
 }
 
+enum { WORD = 24 };
+
+// Copies text of a file for a message, shortened to what fits.
+static const char *word_of(const char *text, size_t length, char word[WORD]) {
+  const size_t n = length < WORD ? length : WORD - 1;
+  for (size_t i = 0; i < n; i++) word[i] = text[i] >= ' ' && text[i] <= '~' ? text[i] : '?';
+  word[n] = '\0';
+  return word;
+}
+
 static et_status read_step(const et_kernel_ctx *ctx, const char *text, size_t length,
                            eti_epilogue *epilogue, number_list *numbers) {
   const char *const colon = memchr(text, ':', length);
   const size_t name = colon == NULL ? length : (size_t)(colon - text);
   const known_step *const found = find_step(text, name);
-  if (found == NULL) {
-    char word[24] = {0};
-    memcpy(word, text, name < sizeof word ? name : sizeof word - 1);
-    return ET_FAIL(ctx->err, ET_NOT_SUPPORTED, "epilogue: there is no step '%s'", word);
-  }
+  char word[WORD];
+  ET_CHECK(found != NULL, ctx->err, ET_NOT_SUPPORTED, "epilogue: there is no step '%s'",
+           word_of(text, name, word));
   ET_CHECK(length - name == (found->n_in == 2 ? 3u : 0u), ctx->err, ET_INVALID_PROGRAM,
-           "epilogue: step '%s': expected %s", found->name,
-           found->n_in == 2 ? "two operands, as in 'add:_0'" : "no operands");
+           "epilogue: step '%s': expected %s, got '%s'", found->name,
+           found->n_in == 2 ? "two operands, as in 'add:_0'" : "no operands",
+           word_of(text, length, word));
   ET_CHECK(epilogue->n_steps < ETI_EPILOGUE_STEPS, ctx->err, ET_INVALID_PROGRAM,
            "epilogue: expected at most %d steps, got more", (int)ETI_EPILOGUE_STEPS);
   eti_epilogue_step *const step = &epilogue->steps[epilogue->n_steps];

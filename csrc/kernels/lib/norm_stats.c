@@ -3,6 +3,7 @@
 
 #include "kernels/lib/args.h"
 #include "kernels/lib/promote.h"
+#include "kernels/lib/shape.h"
 #include "kernels/micro/convert/cast.h"
 #include "kernels/sizes.h"
 #include "kernels/stack.h"
@@ -163,9 +164,11 @@ et_status eti_norm_read(const et_kernel_ctx *ctx, et_value *const *args, size_t 
 
 et_status eti_norm_check_vector(const et_kernel_ctx *ctx, const et_tensor *t, size_t n,
                                 const char *op, const char *what) {
+  char found[ETI_TENSOR_TEXT];
   ET_CHECK(t == NULL || (t->rank == 1 && (size_t)t->sizes[0] == n &&
                          eti_dtype_in((et_dtype)t->dtype, ET_TYPES_FLOAT_HALF)),
            ctx->err, ET_INVALID_ARGUMENT,
-           "%s: %s: expected a floating-point vector of %zu elements", op, what, n);
+           "%s: %s: expected a floating-point vector of %zu elements, got %s", op, what, n,
+           eti_tensor_text(t, found));
   return ET_OK;
 }

@@ -93,8 +93,10 @@ et_status op_glu_out(et_kernel_ctx *ctx, et_value *const *args) {
   ET_TRY(eti_arg_int(ctx, args, 1, &wanted));
   ET_TRY(eti_arg_tensor(ctx, args, 2, &out));
   ET_TRY(eti_wrap_dim(ctx, wanted, self->rank, &dim));
+  char found[ETI_TENSOR_TEXT];
   ET_CHECK(self->rank > 0 && self->sizes[dim] % 2 == 0, ctx->err, ET_INVALID_ARGUMENT,
-           "self: expected dimension %zu to exist and to have an even size", dim);
+           "self: expected an even size of dimension %zu, got %s", dim,
+           eti_tensor_text(self, found));
   eti_shape half = eti_shape_of(self);
   half.sizes[dim] /= 2;
   const et_dtype compute = eti_compute_type((et_dtype)self->dtype);

@@ -156,7 +156,8 @@ et_status op_scalar_tensor_out(et_kernel_ctx *ctx, et_value *const *args) {
 static et_status arange_length(const et_kernel_ctx *ctx, const eti_scalar *start,
                                const eti_scalar *end, const eti_scalar *step, int32_t *n) {
   double length;
-  ET_CHECK(step->d != 0.0, ctx->err, ET_INVALID_ARGUMENT, "arange: step: expected other than 0");
+  ET_CHECK(step->d != 0.0, ctx->err, ET_INVALID_ARGUMENT,
+           "arange: step: expected other than 0, got 0");
   ET_CHECK(isfinite(start->d) && isfinite(end->d) && isfinite(step->d), ctx->err,
            ET_INVALID_ARGUMENT, "arange: from %g to %g in steps of %g has no finite length",
            start->d, end->d, step->d);

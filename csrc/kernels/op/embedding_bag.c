@@ -56,10 +56,13 @@ static et_status check_bags(const et_kernel_ctx *ctx, const bags *b) {
   int64_t last = 0;
   for (int64_t i = 0; i < b->offsets->sizes[0]; i++) {
     const int64_t at = offset_at(b, i);
-    ET_CHECK(at >= last && at <= b->n && (i > 0 || at == 0), ctx->err, ET_INVALID_ARGUMENT,
-             "embedding_bag: offset %lld is %lld: expected offsets that begin with 0, never "
-             "decrease and end within the %lld indices",
-             (long long)i, (long long)at, (long long)b->n);
+    ET_CHECK(i > 0 || at == 0, ctx->err, ET_INVALID_ARGUMENT,
+             "embedding_bag: offset 0: expected 0, got %lld", (long long)at);
+    ET_CHECK(
+        at >= last && at <= b->n, ctx->err, ET_INVALID_ARGUMENT,
+        "embedding_bag: offset %lld: expected %lld to %lld, the offset before it to the number "
+        "of indices, got %lld",
+        (long long)i, (long long)last, (long long)b->n, (long long)at);
     last = at;
   }
   if (all_inside(b)) return ET_OK;
@@ -222,11 +225,13 @@ static et_status read_inputs(const et_kernel_ctx *ctx, et_value *const *args, ba
            et_dtype_name((et_dtype)offsets->dtype));
   ET_CHECK(b->mode == SUM || b->mode == MEAN || b->mode == MAX, ctx->err, ET_INVALID_ARGUMENT,
            "embedding_bag: mode: expected 0, 1 or 2, got %lld", (long long)b->mode);
+  char found[ETI_TENSOR_TEXT];
   ET_CHECK(scale == NULL || (b->mode == SUM && scale->rank == 1 && scale->dtype == weight->dtype &&
                              scale->numel == indices->numel),
            ctx->err, ET_INVALID_ARGUMENT,
-           "embedding_bag: per_sample_weights: expected mode sum and %s[%zu]",
-           et_dtype_name((et_dtype)weight->dtype), indices->numel);
+           "embedding_bag: per_sample_weights: expected mode %d and %s[%zu], got mode %lld and %s",
+           (int)SUM, et_dtype_name((et_dtype)weight->dtype), indices->numel, (long long)b->mode,
+           eti_tensor_text(scale, found));
   b->weight = weight;
   b->indices = indices;
   b->offsets = offsets;

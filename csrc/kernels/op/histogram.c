@@ -265,8 +265,10 @@ static et_status read_histogram(const et_kernel_ctx *ctx, et_value *const *args,
   ET_TRY(eti_arg_tensor(ctx, args, i_weight + 3, edges));
   ET_TRY(check_floats(ctx, x, *hist));
   ET_TRY(check_floats(ctx, x, *edges));
+  char needed[ETI_TENSOR_TEXT], found[ETI_TENSOR_TEXT];
   ET_CHECK(*weight == NULL || ((*weight)->dtype == x->dtype && eti_same_shape(*weight, x)),
-           ctx->err, ET_INVALID_ARGUMENT, "weight: expected the dtype and shape of self");
+           ctx->err, ET_INVALID_ARGUMENT, "weight: expected %s, as self, got %s",
+           eti_tensor_text(x, needed), eti_tensor_text(*weight, found));
   ET_CHECK(*hist != *edges, ctx->err, ET_INVALID_ARGUMENT, "hist and bin_edges are one tensor");
   return ET_OK;
 }
@@ -318,8 +320,10 @@ et_status op_histogram_bins_tensor_out(et_kernel_ctx *ctx, et_value *const *args
   ET_TRY(eti_arg_tensor(ctx, args, 0, &x));
   ET_TRY(eti_arg_tensor(ctx, args, 1, &bins));
   ET_TRY(read_histogram(ctx, args, 2, x, &weight, &density, &hist, &edges));
+  char found[ETI_TENSOR_TEXT];
   ET_CHECK(bins->rank == 1 && bins->sizes[0] >= 2 && bins->dtype == x->dtype, ctx->err,
-           ET_INVALID_ARGUMENT, "bins: expected 2 edges or more, of self's dtype");
+           ET_INVALID_ARGUMENT, "bins: expected 2 edges or more of %s, as self, got %s",
+           et_dtype_name((et_dtype)x->dtype), eti_tensor_text(bins, found));
   ET_TRY(eti_resize_like(ctx, edges, bins));
   if (edges != bins) eti_copy_bytes(edges->data, bins->data, et_tensor_bytes(bins));
   return fill_histogram(ctx, x, weight, density, edges, false, hist);
@@ -390,9 +394,12 @@ et_status op_bincount_out(et_kernel_ctx *ctx, et_value *const *args) {
   ET_CHECK(x->rank == 1 && eti_dtype_in((et_dtype)x->dtype, ET_TYPES_INT) && out != x, ctx->err,
            ET_INVALID_ARGUMENT, "self: expected integers in one dimension, got %s of rank %d",
            et_dtype_name((et_dtype)x->dtype), (int)x->rank);
+  char found[ETI_TENSOR_TEXT];
   ET_CHECK(weights == NULL || (weights->rank == 1 && weights->numel == x->numel &&
                                eti_dtype_in((et_dtype)weights->dtype, ET_TYPES_REAL_HALF_BOOL)),
-           ctx->err, ET_INVALID_ARGUMENT, "weights: expected the length of self");
+           ctx->err, ET_INVALID_ARGUMENT,
+           "weights: expected %zu real numbers or bools, as many as self has, got %s", x->numel,
+           eti_tensor_text(weights, found));
   ET_CHECK(least >= 0, ctx->err, ET_INVALID_ARGUMENT, "minlength: expected 0 or more, got %lld",
            (long long)least);
   ET_CHECK(out->dtype == (weights == NULL            ? ET_I64

@@ -347,7 +347,7 @@ et_status op_native_batch_norm_legit_no_stats_out(et_kernel_ctx *ctx, et_value *
   ET_TRY(read_batch_norm(ctx, args, 5, &r));
   ET_TRY(eti_arg_bool(ctx, args, 3, &training));
   ET_CHECK(training, ctx->err, ET_INVALID_ARGUMENT,
-           "batch_norm: expected running statistics, or training=True without them");
+           "batch_norm: training: expected True without running statistics, got False");
   ET_TRY(resize_batch_norm(ctx, args, 6, &r, r.x->sizes[1]));
   r.micro = eti_norm_micro_of(r.x->dtype);
   if (r.x->numel > 0) train_channels(&r, 0.0, false);

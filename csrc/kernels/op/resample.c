@@ -32,9 +32,11 @@ static et_status read_size(const et_kernel_ctx *ctx, et_value *const *args, size
   ET_TRY(eti_arg_optional_ints(ctx, args, 1, &has_size, given, 2, &n));
   ET_TRY(eti_arg_optional_doubles(ctx, args, factors_at, &has_factors, factors, 2, &n_factors));
   ET_CHECK(has_size != has_factors, ctx->err, ET_INVALID_ARGUMENT,
-           "%s: expected either output_size or scale_factors", r->op);
+           "%s: expected either output_size or scale_factors, got %s", r->op,
+           has_size ? "both" : "neither");
   ET_CHECK((!has_size || n == 2) && (!has_factors || n_factors == 2), ctx->err, ET_INVALID_ARGUMENT,
-           "%s: output_size and scale_factors: expected 2 entries", r->op);
+           "%s: %s: expected 2 entries, got %zu", r->op, has_size ? "output_size" : "scale_factors",
+           has_size ? n : n_factors);
   for (size_t d = 0; d < 2; d++) {
     const double size = has_size ? (double)given[d] : floor((double)r->in[d] * factors[d]);
     ET_CHECK(size >= 1.0 && size <= (double)INT32_MAX, ctx->err, ET_INVALID_ARGUMENT,

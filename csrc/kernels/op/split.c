@@ -88,9 +88,11 @@ static et_status part_split_with_sizes(const et_kernel_ctx *ctx, et_value *const
   ET_TRY(eti_arg_tensor(ctx, args, 0, &self));
   ET_TRY(eti_arg_dim(ctx, args, 2, self, "split_with_sizes", &dim));
   const et_value *sizes = args[1];
-  ET_CHECK(sizes != NULL && sizes->tag == ET_INT_LIST && sizes->n == n, ctx->err,
-           ET_INVALID_ARGUMENT,
-           "split_with_sizes: expected a list of %zu sizes, one for each output", n);
+  ET_CHECK(sizes != NULL && sizes->tag == ET_INT_LIST, ctx->err, ET_INVALID_ARGUMENT,
+           "split_with_sizes: sizes: expected IntList, got %s", eti_kind_name(sizes));
+  ET_CHECK(sizes->n == n, ctx->err, ET_INVALID_ARGUMENT,
+           "split_with_sizes: expected %zu sizes, one for each output, got %zu", n,
+           (size_t)sizes->n);
   // A list may exceed any fixed buffer, so it is read in place.
   int64_t start = 0, total = 0, own = 0;
   for (size_t i = 0; i < n; i++) {

@@ -330,16 +330,19 @@ static et_status plan_as_strided(const et_kernel_ctx *ctx, et_value *const *args
   }
   // Room left after the farthest element, counted down so that nothing can overflow.
   uint64_t room = self->numel;
-  bool inside = is_empty || (uint64_t)offset < room;
-  room -= inside && !is_empty ? (uint64_t)offset + 1 : 0;
-  for (size_t d = 0; d < n && inside && !is_empty; d++) {
+  ET_CHECK(is_empty || (uint64_t)offset < room, ctx->err, ET_INVALID_ARGUMENT,
+           "as_strided: expected an offset inside the tensor's %zu elements, got %lld", self->numel,
+           (long long)offset);
+  room -= is_empty ? 0 : (uint64_t)offset + 1;
+  for (size_t d = 0; d < n && !is_empty; d++) {
     const uint64_t steps = (uint64_t)sizes[d] - 1, stride = (uint64_t)strides[d];
-    inside = steps == 0 || stride <= room / steps;
-    if (inside) room -= steps * stride;
+    ET_CHECK(steps == 0 || stride <= room / steps, ctx->err, ET_INVALID_ARGUMENT,
+             "as_strided: dimension %zu: expected a view inside the tensor's %zu elements, got "
+             "size %lld and stride %lld from offset %lld",
+             d, self->numel, (long long)sizes[d], (long long)strides[d], (long long)offset);
+    room -= steps * stride;
     view.strides[d] = steps == 0 ? 0 : (ptrdiff_t)stride;
   }
-  ET_CHECK(inside, ctx->err, ET_INVALID_ARGUMENT,
-           "as_strided: expected a view inside the tensor's %zu elements", self->numel);
   view.offset = is_empty ? 0 : (ptrdiff_t)offset;
   return eti_copy_op_window(ctx, out, self, &view, plan);
 }

@@ -65,10 +65,14 @@ static et_status read_channels(const et_kernel_ctx *ctx, const et_tensor *x, con
            "groups %lld, got %d",
            (long long)all_in, (long long)outer, (long long)inner, (long long)groups,
            (int)x->sizes[1]);
-  ET_CHECK(all_out <= INT32_MAX && (bias == NULL || (bias->rank == 1 && bias->sizes[0] == all_out)),
-           ctx->err, ET_INVALID_ARGUMENT,
-           "convolution: bias: expected one entry for each of %lld output channels",
+  ET_CHECK(all_out <= INT32_MAX, ctx->err, ET_INVALID_ARGUMENT,
+           "convolution: expected at most %ld output channels, got %lld", (long)INT32_MAX,
            (long long)all_out);
+  char found[ETI_TENSOR_TEXT];
+  ET_CHECK(bias == NULL || (bias->rank == 1 && bias->sizes[0] == all_out), ctx->err,
+           ET_INVALID_ARGUMENT,
+           "convolution: bias: expected one entry for each of %lld output channels, got %s",
+           (long long)all_out, eti_tensor_text(bias, found));
   c->groups = (size_t)groups;
   c->c_in = (size_t)(all_in / groups);
   // Without input channels ATen has no output channels, for any weights.

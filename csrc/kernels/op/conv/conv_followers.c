@@ -79,6 +79,8 @@ et_status eti_conv_follow(const et_kernel_ctx *ctx, const eti_conv_state *state,
   c->is_limited = true;
   c->range = ETI_CLAMP_RELU;
   ET_CHECK(state->follows == ETI_CONV_RELU || read_range(state->bounds, &c->range), ctx->err,
-           ET_INVALID_PROGRAM, "convolution: expected numbers as bounds of the clamp after it");
+           ET_INVALID_PROGRAM,
+           "convolution: expected numbers as bounds of the clamp after it, got %s and %s",
+           eti_kind_name(state->bounds[1]), eti_kind_name(state->bounds[2]));
   return eti_resize_like(ctx, state->followed, out);
 }

@@ -38,7 +38,7 @@ et_status eti_pool_read_divisor(const et_kernel_ctx *ctx, et_value *const *args,
   ET_TRY(eti_arg_bool(ctx, args, i, &p->count_padding));
   ET_TRY(eti_arg_optional_int(ctx, args, i + 1, &is_given, &p->divisor));
   ET_CHECK(!is_given || p->divisor != 0, ctx->err, ET_INVALID_ARGUMENT,
-           "%s: divisor_override: expected other than 0", p->op);
+           "%s: divisor_override: expected other than 0, got 0", p->op);
   if (!is_given) p->divisor = 0;
   return ET_OK;
 }

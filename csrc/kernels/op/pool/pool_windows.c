@@ -364,10 +364,12 @@ static et_status run_fractional(const et_kernel_ctx *ctx, et_value *const *args,
              (long long)p.size[d], (long long)p.kernel[d], (long long)p.in[d]);
   }
   const int32_t images = p.lead == 2 ? p.x->sizes[0] : 1, channels = p.x->sizes[p.lead - 1];
+  char found[ETI_TENSOR_TEXT];
   ET_CHECK(samples->rank == 3 && samples->sizes[0] == images && samples->sizes[1] == channels &&
                samples->sizes[2] == (int32_t)spatial && samples->dtype == p.x->dtype,
-           ctx->err, ET_INVALID_ARGUMENT, "%s: random_samples: expected %s[%d, %d, %zu]", op,
-           et_dtype_name((et_dtype)p.x->dtype), (int)images, (int)channels, spatial);
+           ctx->err, ET_INVALID_ARGUMENT, "%s: random_samples: expected %s[%d, %d, %zu], got %s",
+           op, et_dtype_name((et_dtype)p.x->dtype), (int)images, (int)channels, spatial,
+           eti_tensor_text(samples, found));
   p.samples = samples;
   return run_pool(ctx, args, 4, &p);
 }

@@ -20,6 +20,7 @@ _SUPPORT = (
     "kernels/lib/shape.c",
     "runtime/arena.c",
     "runtime/dtype.c",
+    "runtime/message_text.c",
     "runtime/parallel.c",
     "runtime/status.c",
     "runtime/tensor.c",

@@ -25,14 +25,6 @@ CHECK_TYPE(U64, ET_U64);
 #undef CHECK_TYPE
 _Static_assert(ET_TYPES_ALL == (1u << ET_DTYPE_COUNT) - 1u, "all types");
 
-const char *eti_kind_name(const et_value *v) {
-  static const char *const names[] = {"None",    "Tensor",     "String",   "Double",
-                                      "Int",     "Bool",       "BoolList", "DoubleList",
-                                      "IntList", "TensorList", "(tag 10)", "OptionalTensorList"};
-  if (v == NULL) return "nothing";
-  return v->tag < sizeof names / sizeof names[0] ? names[v->tag] : "an unknown kind";
-}
-
 static et_status wrong_kind(const et_kernel_ctx *ctx, size_t i, const et_value *v,
                             const char *needed) {
   return ET_FAIL(ctx->err, ET_INVALID_PROGRAM, "argument %zu: expected %s, got %s", i, needed,

@@ -6,6 +6,7 @@
 
 #include "runtime/check.h"
 #include "runtime/et.h"
+#include "runtime/message_text.h"
 
 // A number argument ("Scalar" in schemas), kept exact: is_float selects the field; Bool is an
 // integer 0 or 1.
@@ -15,9 +16,6 @@ typedef struct eti_scalar {
   int64_t i;
   double d;  // always set, rounded when the integer does not fit
 } eti_scalar;
-
-// Name of a value's kind, for messages: "Tensor".
-const char *eti_kind_name(const et_value *v);
 
 // Readers of argument i; the position is for the message. All fail with ET_INVALID_PROGRAM for a
 // value of another kind. A tensor with elements has memory (checked here), except in prepare.

@@ -3,43 +3,14 @@
 // them.
 #include "kernels/lib/shape.h"
 
+#include "runtime/message_text.h"
+
 #include <string.h>
 
 const char *eti_shape_text(const eti_shape *shape, char text[ETI_SHAPE_TEXT]) {
-  size_t n = 0;
-  text[n++] = '[';
-  for (size_t d = 0; d < shape->rank; d++) {
-    if (n + 18 > ETI_SHAPE_TEXT) {  // room for ", ", eleven digits, "…]" and the NUL
-      memcpy(text + n, "…", 3);
-      n += 3;
-      break;
-    }
-    if (d > 0) {
-      text[n++] = ',';
-      text[n++] = ' ';
-    }
-    int64_t v = shape->sizes[d];
-    if (v < 0) {
-      text[n++] = '-';
-      v = -v;
-    }
-    char digits[12];
-    size_t k = 0;
-    do {
-      digits[k++] = (char)('0' + v % 10);
-      v /= 10;
-    } while (v > 0);
-    while (k > 0) text[n++] = digits[--k];
-  }
-  text[n++] = ']';
-  text[n] = '\0';
-  return text;
-}
-
-const char *eti_dim_order_text(const et_tensor *t, char text[ETI_SHAPE_TEXT]) {
-  eti_shape order = {.rank = t->rank};
-  for (size_t d = 0; d < t->rank; d++) order.sizes[d] = t->dim_order[d];
-  return eti_shape_text(&order, text);
+  const eti_text made = eti_sizes_text(shape->sizes, shape->rank);
+  _Static_assert(sizeof made.text == ETI_SHAPE_TEXT, "room for the text");
+  return memcpy(text, made.text, sizeof made.text);
 }
 
 const char *eti_tensor_text(const et_tensor *t, char text[ETI_TENSOR_TEXT]) {
@@ -154,17 +125,16 @@ bool eti_is_channels_last(const et_tensor *t) {
 
 et_status eti_check_contiguous(const et_kernel_ctx *ctx, const et_tensor *t, et_status status,
                                const char *what) {
-  char order[ETI_SHAPE_TEXT];
   ET_CHECK(eti_is_contiguous(t), ctx->err, status, "%s: expected the contiguous dim order, got %s",
-           what, eti_dim_order_text(t, order));
+           what, eti_dim_order_text(t->dim_order, t->rank).text);
   return ET_OK;
 }
 
 et_status eti_check_channels_last(const et_kernel_ctx *ctx, const et_tensor *t, et_status status,
                                   const char *what) {
-  char order[ETI_SHAPE_TEXT];
   ET_CHECK(eti_is_channels_last(t), ctx->err, status,
-           "%s: expected the channels-last dim order, got %s", what, eti_dim_order_text(t, order));
+           "%s: expected the channels-last dim order, got %s", what,
+           eti_dim_order_text(t->dim_order, t->rank).text);
   return ET_OK;
 }
 

@@ -20,8 +20,6 @@ static inline eti_shape eti_shape_of(const et_tensor *t) {
 // Text of a shape for messages, "[2, 3]", shortened with "…" when it is too long. Returns text.
 #define ETI_SHAPE_TEXT 80
 const char *eti_shape_text(const eti_shape *shape, char text[ETI_SHAPE_TEXT]);
-// Text of a tensor's dim order, "[0, 2, 3, 1]".
-const char *eti_dim_order_text(const et_tensor *t, char text[ETI_SHAPE_TEXT]);
 // Text of a tensor's type and shape, "f32[2, 3]".
 #define ETI_TENSOR_TEXT (ETI_SHAPE_TEXT + 16)
 const char *eti_tensor_text(const et_tensor *t, char text[ETI_TENSOR_TEXT]);

@@ -246,11 +246,10 @@ static et_status prepare_outputs(const et_kernel_ctx *ctx, const eti_distinct *r
   const size_t room = m == 0 ? n : r->out->capacity / m;
   if (room < n) shape->sizes[0] = (int32_t)room;
   ET_TRY(eti_resize(ctx, r->out, shape));
-  char order[ETI_SHAPE_TEXT];
   ET_CHECK(
       eti_is_contiguous(r->out), ctx->err, ET_NOT_SUPPORTED,
       "result: expected the contiguous dim order, got %s; export again without a memory format",
-      eti_dim_order_text(r->out, order));
+      eti_dim_order_text(r->out->dim_order, r->out->rank).text);
   if (!r->wants_counts) ET_TRY(eti_resize(ctx, r->counts, &none));
   if (r->wants_inverse && !r->by_slice) return eti_resize_like(ctx, r->inverse, r->self);
   return eti_resize(ctx, r->inverse, r->wants_inverse ? &line : &none);

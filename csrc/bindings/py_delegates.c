@@ -184,8 +184,8 @@ static int warn_of_unproven(py_delegates *d, const char *path) {
   if (facts.n_unproven == d->n_unproven) return 0;
   d->n_unproven = facts.n_unproven;
   (void)PyOS_snprintf(d->note, sizeof d->note,
-                      "packed weights '%.160s': %zu of them are not saved: the program names their "
-                      "constants, expected the SHA-256 of the bytes as name",
+                      "packed weights '%.160s': expected the SHA-256 of a constant's bytes as its "
+                      "name, got other names for %zu in the program: these are not saved",
                       path, facts.n_unproven);
   return warn(d->note);
 }

@@ -238,7 +238,8 @@ static PyObject *method_attribute(PyObject *object, PyObject *const *args, Py_ss
       slots[0] != NULL && PyUnicode_Check(slots[0]) ? PyUnicode_AsUTF8(slots[0]) : NULL;
   if (name == NULL) {
     if (!PyErr_Occurred())
-      PyErr_SetString(PyExc_TypeError, "attribute(): expected a name of type str");
+      PyErr_Format(PyExc_TypeError, "attribute(): expected a name of type str, got %s",
+                   slots[0] == NULL ? "none" : Py_TYPE(slots[0])->tp_name);
     return NULL;
   }
   if (enter(self) < 0) return NULL;

@@ -71,8 +71,12 @@ static int check_abi(py_state *state, PyObject *path, const et_op_library *shown
 static int check_op(py_state *state, PyObject *path, const et_op *op) {
   const char *problem = NULL;
   if (op->name == NULL || strstr(op->name, "::") == NULL) {
-    problem = "expected a name with a namespace, as in mylib::softcap.out";
-  } else if (op->run == NULL) {
+    py_raise(state, ET_INVALID_ARGUMENT,
+             "%U: operator name: expected one with a namespace, as in mylib::softcap.out, got %s",
+             path, op->name == NULL ? "none" : op->name);
+    return -1;
+  }
+  if (op->run == NULL) {
     problem = "it has no run function";
   } else if (op->n_args == 0) {
     problem = "n_args is 0; it counts the schema's arguments, the out arguments, and 1 more";
@@ -80,8 +84,7 @@ static int check_op(py_state *state, PyObject *path, const et_op *op) {
     problem = "max_rank is greater than ET_MAX_RANK";
   }
   if (problem == NULL) return 0;
-  py_raise(state, ET_INVALID_ARGUMENT, "%U: operator %s: %s", path,
-           op->name == NULL ? "(no name)" : op->name, problem);
+  py_raise(state, ET_INVALID_ARGUMENT, "%U: operator %s: %s", path, op->name, problem);
   return -1;
 }
 

@@ -3,6 +3,7 @@
 #include "bindings/py_errors.h"
 #include "bindings/py_tensor_view.h"
 #include "kernels/custom.h"
+#include "runtime/message_text.h"
 #include "runtime/training/et_train.h"
 
 #include <string.h>
@@ -119,8 +120,13 @@ static int read_slots(py_state *state, PyObject *given, update *u) {
     result = py_tensor_view_of(state, PyTuple_GET_ITEM(list, (Py_ssize_t)i), name, false, slot);
     if (result < 0) break;
     if (slot->t.dtype != ET_F32 || !et_same_layout(&u->parameter.t, &slot->t)) {
-      py_raise(state, ET_INVALID_ARGUMENT, "%s: expected f32 and the parameter's shape and layout",
-               name);
+      const et_tensor *const p = &u->parameter.t, *const t = &slot->t;
+      py_raise(state, ET_INVALID_ARGUMENT,
+               "%s: expected f32 %s in dim order %s, as the parameter, got %s %s in dim order %s",
+               name, eti_sizes_text(p->sizes, p->rank).text,
+               eti_dim_order_text(p->dim_order, p->rank).text, et_dtype_name((et_dtype)t->dtype),
+               eti_sizes_text(t->sizes, t->rank).text,
+               eti_dim_order_text(t->dim_order, t->rank).text);
       result = -1;
     }
     u->slots[i] = slot->t.data;

@@ -50,8 +50,26 @@ static int check_array(py_state *state, PyArrayObject *array, const char *role) 
     return -1;
   }
   if (PyArray_ISNOTSWAPPED(array)) return 0;
-  py_raise(state, ET_NOT_SUPPORTED, "%s: expected the byte order of this machine", role);
+  py_raise(state, ET_NOT_SUPPORTED, "%s: expected the byte order of this machine, got %R", role,
+           PyArray_DESCR(array));
   return -1;
+}
+
+static void raise_layout(py_state *state, PyArrayObject *array, const char *role) {
+  if (!PyArray_ISALIGNED(array)) {
+    py_raise(state, ET_INVALID_ARGUMENT,
+             "%s: expected memory that is aligned to its elements of %zd bytes, got address %p",
+             role, (Py_ssize_t)PyArray_ITEMSIZE(array), PyArray_DATA(array));
+    return;
+  }
+  PyObject *const shape = PyObject_GetAttrString((PyObject *)array, "shape");
+  PyObject *const strides = PyObject_GetAttrString((PyObject *)array, "strides");
+  if (shape != NULL && strides != NULL)
+    py_raise(state, ET_INVALID_ARGUMENT,
+             "%s: expected dense memory, got strides of %S bytes for shape %S", role, strides,
+             shape);
+  Py_XDECREF(shape);
+  Py_XDECREF(strides);
 }
 
 int py_tensor_view_of(py_state *state, PyObject *object, const char *role, bool may_copy,
@@ -65,12 +83,13 @@ int py_tensor_view_of(py_state *state, PyObject *object, const char *role, bool 
   view->array = found.array;
   if (check_array(state, view->array, role) < 0) goto fail;
   if (!may_copy && !PyArray_ISWRITEABLE(view->array)) {
-    py_raise(state, ET_INVALID_ARGUMENT, "%s: expected memory that can be written", role);
+    py_raise(state, ET_INVALID_ARGUMENT,
+             "%s: expected memory that can be written, got a read-only array", role);
     goto fail;
   }
   if (!fill_layout(view, PyArray_ITEMSIZE(view->array))) {
     if (!may_copy) {
-      py_raise(state, ET_INVALID_ARGUMENT, "%s: expected dense memory", role);
+      raise_layout(state, view->array, role);
       goto fail;
     }
     PyObject *const copy = PyArray_NewCopy(view->array, NPY_CORDER);

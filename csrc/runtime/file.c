@@ -77,10 +77,13 @@ static et_status open_flatbuffer(et_file *file, bool is_trusted, et_error *err) 
   ET_CHECK(eti_is_aligned(base, SOURCE_ALIGN), err, ET_INVALID_ARGUMENT,
            "the file's bytes: expected an address that is a multiple of %d, got 0x%llx",
            SOURCE_ALIGN, (unsigned long long)(uintptr_t)base);
-  ET_CHECK(size >= 8 && memcmp(base + 4, format->identifier, sizeof format->identifier) == 0, err,
+  ET_CHECK(size >= 8, err, (et_status)format->damaged,
+           "the flatbuffer: expected at least 8 bytes, got %zu", size);
+  ET_CHECK(memcmp(base + 4, format->identifier, sizeof format->identifier) == 0, err,
            (et_status)format->damaged,
-           "not a file of this kind: expected the identifier '%c%c%c%c'", format->identifier[0],
-           format->identifier[1], format->identifier[2], format->identifier[3]);
+           "not a file of this kind: expected the identifier '%c%c%c%c', got bytes %x %x %x %x",
+           format->identifier[0], format->identifier[1], format->identifier[2],
+           format->identifier[3], base[4], base[5], base[6], base[7]);
   ET_CHECK(eti_u32(base) >= 8 && eti_inside(eti_u32(base), 4, size), err,
            (et_status)format->damaged,
            "the root table's offset: expected inside %zu bytes, got %lu", size,

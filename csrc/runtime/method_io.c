@@ -2,6 +2,7 @@
 #include "runtime/bytes.h"
 #include "runtime/check.h"
 #include "runtime/dtype.h"
+#include "runtime/message_text.h"
 #include "runtime/method.h"
 #include "runtime/tensor.h"
 
@@ -84,7 +85,9 @@ static et_status set_tensor(eti_slot *slot, const et_tensor *src, size_t i, et_e
   ET_CHECK(src->rank != t->rank || numel == 0 ||
                eti_same_order(src->sizes, src->dim_order, t->dim_order, t->rank),
            err, ET_INVALID_ARGUMENT,
-           "input %zu: expected the planned dim order, got another: layouts are not converted", i);
+           "input %zu: expected the planned dim order, %s, got %s: layouts are not converted", i,
+           eti_dim_order_text(t->dim_order, t->rank).text,
+           eti_dim_order_text(src->dim_order, src->rank).text);
   ET_CHECK(numel == 0 || src->data != NULL, err, ET_INVALID_ARGUMENT,
            "input %zu: expected data, got NULL", i);
   ET_CHECK(unplanned == NULL || numel == 0 ||
@@ -115,7 +118,8 @@ et_status et_method_set_input(et_method *method, size_t i, const et_value *src, 
     ET_TRY(check_constant(method, i, src, err));
   } else {
     ET_CHECK(src->tag == ET_TENSOR && src->as.tensor != NULL, err, ET_INVALID_ARGUMENT,
-             "input %zu: expected a tensor, got another kind of value", i);
+             "input %zu: expected a tensor, got %s", i,
+             src->tag == ET_TENSOR ? "NULL" : eti_kind_name(src));
     const et_status status = set_tensor(slot, src->as.tensor, i, err);
     if (status == ET_NOT_SUPPORTED) ET_CONTEXT(err, "input %zu: ", i);
     ET_TRY(status);

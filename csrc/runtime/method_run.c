@@ -3,6 +3,7 @@
 // Checks here cover only state that changes in a run: tensors without planned memory, infinite
 // loops, requests to stop.
 #include "runtime/bytes.h"
+#include "runtime/message_text.h"
 #include "runtime/method.h"
 
 #include "runtime/check.h"
@@ -81,7 +82,8 @@ static et_status run_jump(const eti_instruction *in, size_t *position, et_error 
   } else {
     const et_tensor *t = condition->tag == ET_TENSOR ? condition->as.tensor : NULL;
     ET_CHECK(t != NULL && t->dtype == ET_B8, err, ET_INVALID_PROGRAM,
-             "the condition: expected a Bool or a b8 tensor, got another kind of value");
+             "the condition: expected a Bool or a b8 tensor, got %s",
+             eti_value_text(condition).text);
     ET_CHECK(t->data != NULL || t->numel == 0, err, ET_INVALID_STATE,
              "the condition tensor has no memory");
     for (size_t i = 0; i < t->numel; i++) is_true = is_true && ((const uint8_t *)t->data)[i] != 0;
@@ -105,11 +107,13 @@ static et_status run_delegate(const et_method *method, const eti_instruction *in
 // loader checked.
 static et_status run_move(const et_value *from, et_value *to, et_error *err) {
   const et_tensor *a = from->as.tensor, *b = to->as.tensor;
-  ET_CHECK(from->tag == ET_TENSOR
-               ? to->tag == ET_TENSOR && a->dtype == b->dtype && a->rank == b->rank
-               : from->tag < ET_TENSOR_LIST,
-           err, ET_INVALID_PROGRAM,
-           "move: expected a value of the kind, element type and rank of the one it replaces");
+  ET_CHECK(
+      from->tag == ET_TENSOR ? to->tag == ET_TENSOR && a->dtype == b->dtype && a->rank == b->rank
+                             : from->tag < ET_TENSOR_LIST,
+      err, ET_INVALID_PROGRAM,
+      "move: expected a value of the kind, element type and rank of the one it replaces, and no "
+      "list of values, got %s in place of %s",
+      eti_value_text(from).text, eti_value_text(to).text);
   *to = *from;
   return ET_OK;
 }

@@ -2,6 +2,7 @@
 #include "runtime/pte.h"
 
 #include "runtime/bytes.h"
+#include "runtime/message_text.h"
 #include "runtime/tensor.h"
 
 et_status eti_plan_find(const et_program *program, const char *name, eti_plan *plan,
@@ -84,7 +85,8 @@ static et_status read_shape(const uint8_t *table, eti_tensor_facts *out, et_erro
            ET_INVALID_PROGRAM, "a size is negative, or the tensor is too large for this machine");
   out->bytes = out->numel * element_bytes;
   ET_CHECK(eti_is_permutation(order.data, order.n), err, ET_INTERNAL,
-           "dim order: expected a permutation of 0..%d", (int)order.n - 1);
+           "dim order: expected a permutation of 0..%d, got %s", (int)order.n - 1,
+           eti_dim_order_text(order.data, order.n).text);
   return ET_OK;
 }
 

@@ -159,7 +159,7 @@ static options parse_options(int argc, char **argv) {
       printf("usage: %s", USAGE);
       exit(0);
     }
-    if (i + 1 == argc) refuse("expected a value after the option ", name);
+    if (i + 1 == argc) refuse("option: expected a value after it, got none: ", name);
     const char *value = argv[++i];
     if (strcmp(name, "--method") == 0) {
       o.method = value;
@@ -258,10 +258,11 @@ static void read_file(const char *path, void *data, size_t bytes) {
   FILE *file = fopen(path, "rb");
   if (file == NULL) refuse("cannot open ", path);
   const size_t n = fread(data, 1, bytes, file);
-  const bool is_whole = n == bytes && fgetc(file) == EOF;
+  const bool has_more = n == bytes && fgetc(file) != EOF;
   fclose(file);
-  if (!is_whole) {
-    fprintf(stderr, "et_run: %s: expected exactly %zu bytes\n", path, bytes);
+  if (n != bytes || has_more) {
+    fprintf(stderr, "et_run: %s: expected exactly %zu bytes, got %zu%s\n", path, bytes,
+            n + has_more, has_more ? " or more" : "");
     exit(2);
   }
 }

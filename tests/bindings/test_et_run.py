@@ -110,6 +110,17 @@ def test_a_saved_output_follows_links_and_is_written_to_devices(
     assert "cannot write" in saved(et_run, folder / "absent", status=2)
 
 
+def test_an_input_file_of_another_size_is_refused(et_run: Path, tmp_path: Path) -> None:
+    program, given = doubled(tmp_path / "doubled.pte"), tmp_path / "x.bin"
+    for n, found in ((15, "15"), (17, "17 or more")):
+        given.write_bytes(bytes(n))
+        printed = said(et_run, program, "--input", given, status=2)
+        assert f"x.bin: expected exactly 16 bytes, got {found}\n" in printed
+    assert "option: expected a value after it, got none: --input" in said(
+        et_run, program, "--input", status=2
+    )
+
+
 HOSTILE = "x\x1b[31m\r\x08\x7f\x9b\u202e\u2066\u200f\u2028é名🙂"
 SHOWN = r"x\x1b[31m\x0d\x08\x7f\x9b\u202e\u2066\u200f\u2028é名🙂"
 

@@ -183,3 +183,7 @@ def test_a_named_buffer_can_be_read_and_written_in_place() -> None:
     np.testing.assert_array_equal(loaded.execute([ones])[0], ones * 12)
     with pytest.raises(KeyError, match=r"no attribute 'net\.other'"):
         loaded.attribute("net.other")
+    with pytest.raises(TypeError, match=r"attribute\(\): expected a name of type str, got bytes"):
+        loaded.attribute(b"net.total")
+    with pytest.raises(TypeError, match=r"expected a name of type str, got none"):
+        loaded.attribute()

@@ -266,7 +266,7 @@ static void unfit_tensors_are_refused_by_name(void) {
   t.dim_order[0] = 1;
   t.dim_order[1] = 0;
   EXPECT(et_method_set_input(r.method, 0, &t.value, &r.err) == ET_INVALID_ARGUMENT);
-  EXPECT_ERROR(&r.err, ET_INVALID_ARGUMENT, "dim order");
+  EXPECT_ERROR(&r.err, ET_INVALID_ARGUMENT, "the planned dim order, [0, 1], got [1, 0]: layouts");
   rig_end(&r);
 }
 

@@ -92,10 +92,25 @@ static void a_call_that_cannot_be_prepared_is_refused_at_load(void) {
   rig_end(&r);
 }
 
+static void a_move_that_changes_what_a_value_is_fails(void) {
+  static const made_instruction moves[] = {{.kind = PTE_MOVE_CALL, .a = X, .b = ONE},
+                                           {.kind = PTE_MOVE_CALL, .a = LIST, .b = X}};
+  static const char *const words[] = {"got f32 Tensor of rank 1 in place of Int",
+                                      "got TensorList in place of f32 Tensor of rank 1"};
+  for (size_t i = 0; i < 2; i++) {
+    rig r = noting(&moves[i]);
+    EXPECT(rig_start(&r, "forward"));
+    EXPECT(et_method_execute(r.method, &r.err) == ET_INVALID_PROGRAM);
+    EXPECT_ERROR(&r.err, ET_INVALID_PROGRAM, words[i]);
+    rig_end(&r);
+  }
+}
+
 static const et_test tests[] = {
     ET_CASE(known_arguments_are_all_shown),
     ET_CASE(a_method_without_prepare_steps_prepares_such_a_call_all_the_same),
     ET_CASE(a_tensor_that_an_instruction_replaces_is_left_out),
+    ET_CASE(a_move_that_changes_what_a_value_is_fails),
     ET_CASE(a_call_that_cannot_be_prepared_is_refused_at_load),
 };
 

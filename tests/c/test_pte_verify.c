@@ -325,8 +325,8 @@ static const defect defects[] = {
     D("add_mul.pte", no_sizes, ET_INVALID_PROGRAM, "sizes"),
     D("add_mul.pte", no_dim_order, ET_INVALID_PROGRAM, "dim order"),
     D("add_mul.pte", short_dim_order, ET_INVALID_PROGRAM, "got 2 and 1"),
-    D("add_mul.pte", repeated_dim_order, ET_INTERNAL, "permutation"),
-    D("add_mul.pte", dim_order_too_large, ET_INTERNAL, "permutation"),
+    D("add_mul.pte", repeated_dim_order, ET_INTERNAL, "permutation of 0..1, got [1, 1]"),
+    D("add_mul.pte", dim_order_too_large, ET_INTERNAL, "permutation of 0..1, got [200, 1]"),
     D("dynamic_view.pte", unbounded, ET_NOT_SUPPORTED, "bounded (1), got 2"),
     D("dynamic_view.pte", dynamism_seven, ET_INVALID_PROGRAM, "bounded (1), got 7"),
     D("add_mul.pte", constant_index_nine, ET_INVALID_ARGUMENT,
@@ -407,7 +407,7 @@ static void trailing_bytes_are_allowed(void) {
 static void the_identifier_is_looked_at_before_anything_else(void) {
   rig r = rig_read("external.ptd");
   EXPECT(rig_open(&r) == ET_INVALID_PROGRAM);
-  EXPECT_ERROR(&r.err, ET_INVALID_PROGRAM, "expected the identifier 'ET12'");
+  EXPECT_ERROR(&r.err, ET_INVALID_PROGRAM, "expected the identifier 'ET12', got bytes 46 54 30 31");
   rig_end(&r);
 }
 

@@ -133,10 +133,10 @@ static void scales_that_differ_are_made_equal_before_a_move(void) {
   et_error err;
   g.values[2].scale = 0.5f / 129;
   err = refusal(&g);
-  EXPECT_ERROR(&err, ET_NOT_SUPPORTED, "expected a quotient of 1/256 to 128");
+  EXPECT_ERROR(&err, ET_NOT_SUPPORTED, "expected a quotient of 1/256 to 128 of the scales");
   g.values[2].scale = 0.25f * 257;
   err = refusal(&g);
-  EXPECT_ERROR(&err, ET_NOT_SUPPORTED, "requantization from scale 0.25 to scale 64.25");
+  EXPECT_ERROR(&err, ET_NOT_SUPPORTED, "of the scales, got 0.25 / 64.25");
 }
 
 static void a_linear_of_bf16_is_computed_in_fp32(void) {

@@ -32,7 +32,8 @@ static void constants_outside_of_the_flatbuffer_are_refused(void) {
   x_graph g = one_linear();
   g.has_buffers = true;
   g.constants[1].size = 20;
-  EXPECT_REFUSAL(&g, ET_INVALID_PROGRAM, "constant 1 has 20 bytes, expected the 24 of its shape");
+  EXPECT_REFUSAL(&g, ET_INVALID_PROGRAM,
+                 "constant 1: expected at least the 24 bytes of its shape, got 20");
   g.constants[1].data = NULL;
   EXPECT_REFUSAL(&g, ET_INVALID_PROGRAM, "value 1: constant buffer 1 has no bytes");
   g.n_constants = 1;
@@ -77,13 +78,16 @@ static void arguments_are_checked(void) {
                  "value 0: expected flags 1 (input), 2 (output) or 0, got 0x3");
   g = sum_of_two();
   g.values[1].external = 3;
-  EXPECT_REFUSAL(&g, ET_INVALID_PROGRAM, "external id 3");
+  EXPECT_REFUSAL(
+      &g, ET_INVALID_PROGRAM,
+      "value 1: expected an external id below 3 of inputs and outputs, and 0xffffffff of other "
+      "values, got 0x3 with flags 0x1");
   g = sum_of_two();
   g.values[1].external = 0;
   EXPECT_REFUSAL(&g, ET_INVALID_PROGRAM, "values 0 and 1 are both argument 0");
   g = sum_of_two();
   g.n_externs = 5000;
-  EXPECT_REFUSAL(&g, ET_INVALID_PROGRAM, "5000 arguments");
+  EXPECT_REFUSAL(&g, ET_INVALID_PROGRAM, "expected at most 4096 arguments, got 5000");
 }
 
 static void types_and_shapes_are_checked(void) {
@@ -103,6 +107,38 @@ static void types_and_shapes_are_checked(void) {
   g.values[0].rank = 6;
   for (unsigned d = 0; d < 6; d++) g.values[0].dims[d] = 0x7fffffff;
   EXPECT_REFUSAL(&g, ET_INVALID_PROGRAM, "value 0: an empty shape, or one too large to address");
+  g.values[0].rank = 7;
+  EXPECT_REFUSAL(
+      &g, ET_INVALID_PROGRAM,
+      "value 0: expected rank at most 6 and one size per dimension, got rank 7 and 7 sizes");
+  g = sum_of_two();
+  g.values[0].datatype = ETI_qdint8;
+  g.values[0].quantization = QUANT_TOKEN;
+  g.values[0].n_nonbatch_dims = 3;
+  EXPECT_REFUSAL(&g, ET_INVALID_PROGRAM, "that share a scale: expected 1 to the rank, 2, got 3");
+  g = sum_of_two();
+  g.nodes[0].has_bounds = true;
+  g.nodes[0].min = 1;
+  g.nodes[0].max = -1;
+  EXPECT_REFUSAL(&g, ET_INVALID_PROGRAM, "a lower one of at most the upper one, got 1 and -1");
+}
+
+static void a_product_of_rows_with_other_scales_is_refused(void) {
+  static const int8_t w8[6] = {1, 2, 3, 4, 5, 6};
+  static const float scales[3] = {1, 1, 1};
+  x_graph g = sum_of_two();
+  g.values[0] = (x_value)TENSOR(fp32, 1, 0, .rank = 2, .dims = {2, 3}, .dq_datatype = ETI_qint8);
+  g.values[1] = (x_value)TENSOR(qcint8, 0, 0, .rank = 2, .dims = {3, 2}, .constant = 1,
+                                .quantization = QUANT_CHANNEL, .scales = 2, .n_scales = 3);
+  g.values[2] = (x_value)TENSOR(fp32, 2, 1, .rank = 2, .dims = {2, 2});
+  g.constants[1] = (x_constant){NULL, w8, sizeof w8};
+  g.constants[2] = (x_constant){NULL, scales, sizeof scales};
+  g.n_constants = 3;
+  g.n_externs = 2;
+  g.nodes[0].code = 37;
+  EXPECT_REFUSAL(
+      &g, ET_NOT_SUPPORTED,
+      "along dimension 1 of a matrix, input 1, got 1 dimensions and dimension 0 of rank 2");
 }
 
 static void windows_must_fit(void) {
@@ -118,7 +154,38 @@ static void windows_must_fit(void) {
   EXPECT_REFUSAL(&g, ET_INVALID_PROGRAM, "the filter: expected 1×2×3×1, got 1×3×3×1");
   g = one_conv();
   g.nodes[0].slots[6] = 0;
-  EXPECT_REFUSAL(&g, ET_INVALID_PROGRAM, "stride 0");
+  EXPECT_REFUSAL(&g, ET_INVALID_PROGRAM,
+                 "less than 1048576, got size 3, stride 0, dilation 1, adjustment 0");
+  g = one_conv();
+  g.nodes[0].slots[3] = 1u << 20;
+  EXPECT_REFUSAL(&g, ET_INVALID_PROGRAM, "padding: expected less than 1048576, got 1048576");
+  g = one_conv();
+  g.nodes[0].slots[4] = g.nodes[0].slots[5] = 1024;
+  EXPECT_REFUSAL(&g, ET_INVALID_PROGRAM, "expected fewer than 1048576 elements, got 1024 × 1024");
+  g = one_conv();
+  g.nodes[0].slots[12] = 0;
+  EXPECT_REFUSAL(&g, ET_INVALID_PROGRAM, "31 bits, got 0 groups of 1 input and 1 output channels");
+  g = one_conv();
+  g.nodes[0].slots[19] = 0x8000;
+  EXPECT_REFUSAL(&g, ET_NOT_SUPPORTED, "flags: expected a subset of 0x0, got 0x8000");
+}
+
+static void sides_of_a_resized_image_are_checked(void) {
+  x_graph g = sum_of_two();
+  g.values[0].rank = g.values[2].rank = 4;
+  for (size_t i = 0; i < 3; i += 2) {
+    g.values[i].dims[0] = g.values[i].dims[3] = 1;
+    g.values[i].dims[1] = g.values[i].dims[2] = 4;
+  }
+  g.nodes[0] = (x_node){.code = 9, .n_slots = 5, .slots = {0, 1u << 24, 0, 2, 0}};
+  EXPECT_REFUSAL(&g, ET_INVALID_PROGRAM,
+                 "at least 1 and less than 16777216, got 1×4×4×1 and 0 × 16777216");
+}
+
+static void lists_are_at_most_as_long_as_a_shape(void) {
+  x_graph g = sum_of_two();
+  g.nodes[0] = (x_node){.code = 5, .n_slots = 5, .slots = {0, 0, 0, 2, 0}, .n_list = {0, 7}};
+  EXPECT_REFUSAL(&g, ET_INVALID_PROGRAM, "a list: expected at most 6 numbers, got 7");
 }
 
 static void quantization_is_checked(void) {
@@ -134,12 +201,15 @@ static void quantization_is_checked(void) {
   g.n_constants = 4;
   EXPECT_REFUSAL(&g, ET_INVALID_PROGRAM, "value 1: expected a normal, positive scale 2, got 0");
   g.values[1].group_size = 48;
-  EXPECT_REFUSAL(&g, ET_INVALID_PROGRAM, "groups of 48 in 64 columns");
+  EXPECT_REFUSAL(
+      &g, ET_INVALID_PROGRAM,
+      "value 1: group size: expected a multiple of 32 that divides the 64 columns, got 48");
   g.values[1].group_size = 64;
   EXPECT_REFUSAL(&g, ET_INVALID_PROGRAM, "value 1: expected 2 scales, got 4");
   g.values[1].group_size = 32;
   g.constants[1].size = 63;
-  EXPECT_REFUSAL(&g, ET_INVALID_PROGRAM, "constant 1 has 63 bytes, expected the 64 of its shape");
+  EXPECT_REFUSAL(&g, ET_INVALID_PROGRAM,
+                 "constant 1: expected at least the 64 bytes of its shape, got 63");
   g = sum_of_two();
   g.values[0].datatype = ETI_qint8;
   g.values[0].quantization = QUANT_TENSOR;
@@ -158,11 +228,12 @@ static void named_data_must_be_there_and_whole(void) {
   EXPECT_REFUSAL(&g, ET_NOT_FOUND, "value 1: no data 'w'");
   named = blobs;
   n_named = 1;
-  EXPECT_REFUSAL(&g, ET_INVALID_EXTERNAL_DATA, "named data 'w' has 20 bytes, expected at least 24");
+  EXPECT_REFUSAL(&g, ET_INVALID_EXTERNAL_DATA,
+                 "named data 'w': expected at least 24 bytes, got 20");
 }
 
 static void a_payload_cut_anywhere_is_refused(void) {
-  et_error err;
+  et_error err = {.status = ET_OK};
   eti_xnn_graph graph = {0};
   const x_graph g = one_linear();
   writer w = x_write(&g);
@@ -172,6 +243,7 @@ static void a_payload_cut_anywhere_is_refused(void) {
     const et_status status = build_bytes(cut, n, &graph, &err);
     free(cut);
     EXPECT(status != ET_OK);
+    if (n == 20) EXPECT_ERROR(&err, ET_INVALID_ARGUMENT, "bytes of a header, got 20");
   }
   free(w.bytes);
 }
@@ -206,7 +278,10 @@ static const et_test tests[] = {
     ET_CASE(ids_and_their_order_are_checked),
     ET_CASE(arguments_are_checked),
     ET_CASE(types_and_shapes_are_checked),
+    ET_CASE(a_product_of_rows_with_other_scales_is_refused),
     ET_CASE(windows_must_fit),
+    ET_CASE(sides_of_a_resized_image_are_checked),
+    ET_CASE(lists_are_at_most_as_long_as_a_shape),
     ET_CASE(quantization_is_checked),
     ET_CASE(named_data_must_be_there_and_whole),
     ET_CASE(a_payload_cut_anywhere_is_refused),

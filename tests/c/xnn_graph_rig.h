@@ -140,7 +140,15 @@ static inline bool runs(const x_graph *g, void *const *args) {
 
 #define TENSOR(type, flag, ext, ...) \
   {.datatype = ETI_##type, .flags = flag, .external = ext, __VA_ARGS__}
-enum { ETI_fp32 = 1, ETI_fp16 = 2, ETI_qint8 = 3, ETI_qbint4 = 10, ETI_bf16 = 14 };
+enum {
+  ETI_fp32 = 1,
+  ETI_fp16 = 2,
+  ETI_qint8 = 3,
+  ETI_qcint8 = 6,
+  ETI_qdint8 = 9,
+  ETI_qbint4 = 10,
+  ETI_bf16 = 14
+};
 #define NONE 0xffffffffu
 
 static inline x_graph sum_of_two(void) {

@@ -11,7 +11,7 @@
 
 typedef struct x_value {
   unsigned datatype, rank;
-  uint32_t dims[6];
+  uint32_t dims[7];
   unsigned constant;  // index into the constants; 0 = none
   unsigned flags;     // 1 input, 2 output
   uint32_t external;  // of an input or output
@@ -26,7 +26,7 @@ typedef struct x_value {
 typedef struct x_node {
   unsigned code, n_slots;
   uint32_t slots[20];
-  uint32_t lists[3][6], n_list[3];  // slot k is a list when its length is not 0
+  uint32_t lists[3][7], n_list[3];  // slot k is a list when its length is not 0
   bool has_bounds;
   float min, max;
 } x_node;

@@ -112,7 +112,9 @@ def test_external_weights_are_asked_for_and_other_files_in_their_place_are_named
 
 
 def test_bytes_of_no_known_kind_keep_the_runtimes_message(tmp_path: Path) -> None:
-    with pytest.raises(InvalidProgram, match="expected the identifier 'ET12'"):
+    with pytest.raises(
+        InvalidProgram, match="expected the identifier 'ET12', got bytes 78 78 78 78"
+    ):
         Runtime.get().load_program(b"x" * 100)
     broken = tmp_path / "broken.pte"
     broken.write_bytes(b"PK\x03\x04" + b"x" * 100)

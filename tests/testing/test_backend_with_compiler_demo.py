@@ -102,11 +102,37 @@ def test_a_compile_specification_above_four_is_an_invalid_argument(value: bytes)
         (b"version:0", b"version:1", errors.DelegateInvalidCompatibility, "expected 0, got 1"),
         (b"1version", b"9version", errors.InvalidProgram, "as many entries as it has"),
         (b"1version", b"0version", errors.InvalidProgram, "1 or more, got 0"),
-        (b"1version", b"xversion", errors.InvalidProgram, "to begin with"),
-        (b"aten.sin", b"aten.cos", errors.NotSupported, "got another operator"),
-        (b"torch.float32", b"torch.float64", errors.NotSupported, "expected dtype torch.float32"),
+        (
+            b"1version",
+            b"xversion",
+            errors.InvalidProgram,
+            "'<count>version:<number>#', got 'xversion:0#op:demo::aten.sin.def'",
+        ),
+        (
+            b"aten.sin",
+            b"aten.\x1b\0\xff",
+            errors.NotSupported,
+            "got 'aten.???.default, numel:4, dtype'",
+        ),
+        (
+            b"torch.float32",
+            b"torch.float64",
+            errors.NotSupported,
+            "expected dtype torch.float32, got ', dtype:torch.float64<debug_hand'",
+        ),
         (b"numel:4", b"numel:5", errors.NotSupported, "with 5 elements, got 4"),
-        (b"numel:4", b"numel:x", errors.InvalidProgram, "expected a number of elements"),
+        (
+            b"numel:4",
+            b"numel:x",
+            errors.InvalidProgram,
+            "expected a number of elements, got 'x, dtype:torch.float32<debug_han'",
+        ),
+        (
+            b"aten.sin.default, numel:4, dtype:torch.float32<debug_handle>",
+            b"aten.add.Tensor, numel:4, dtype:torch.float32<debug_handle>x",
+            errors.InvalidProgram,
+            "expected a debug handle and '#', got 'x",
+        ),
         (b"<debug_handle>", b"<DEBUG_handle>", errors.NotSupported, "expected dtype"),
     ],
 )
@@ -123,5 +149,26 @@ def test_a_damaged_payload_is_refused(
 def test_a_chain_that_reads_more_than_it_is_given_is_refused() -> None:
     x = torch.ones(4)
     buffer = delegated(AddSin(), (x, x.clone())).replace(b"aten.sin.default", b"aten.add.Tensor\0")
-    with pytest.raises(errors.InvalidProgram, match="expected a number of elements"):
+    with pytest.raises(errors.InvalidProgram, match=r"expected a number of elements, got '\?, num"):
         run(buffer, (x, x.clone()))
+
+
+@pytest.mark.parametrize(
+    ("found", "forged", "message"),
+    [
+        (
+            b"aten.sin.default, numel:4",
+            b"aten.sin.default, numel:5",
+            "an element-wise operator with 4 elements, got aten.sin.default with 5",
+        ),
+        (b"aten.add.Tensor", b"aten.mm.default", "[n, k] and [k, m], got [4] and [4]"),
+    ],
+)
+def test_a_chain_whose_operators_do_not_fit_is_refused(
+    found: bytes, forged: bytes, message: str
+) -> None:
+    x = torch.ones(4)
+    buffer = delegated(AddSin(), (x, x.clone()))
+    assert buffer.count(found) == 1
+    with pytest.raises(errors.NotSupported, match=re.escape(message)):
+        run(buffer.replace(found, forged), (x, x.clone()))

@@ -201,7 +201,7 @@ REFUSED = {
         [_ROW % "relu"],
         LIBRARY,
         "InvalidArgument",
-        "expected a name with a namespace",
+        "operator name: expected one with a namespace, as in mylib::softcap.out, got relu",
     ),
     "no_run": (
         ['{.name = "a::b", .n_args = 1 + 0 * sizeof run}'],

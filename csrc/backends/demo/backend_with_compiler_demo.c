@@ -13,6 +13,7 @@
 #include "runtime/bytes.h"
 #include "runtime/check.h"
 #include "runtime/et.h"
+#include "runtime/message_text.h"
 
 enum { VERSION = 0, MAX_SHAPE = 4, MIN_ENTRY_BYTES = 64 };
 
@@ -38,6 +39,20 @@ typedef struct reader {
   size_t left;
 } reader;
 
+// The next bytes of the payload for a message, '?' in place of those that are no printable ASCII.
+static eti_text next_text(const reader *r) {
+  enum { LONGEST = 32 };
+  eti_text out = {"the end of the payload"};
+  const size_t n = r->left < LONGEST ? r->left : LONGEST;
+  if (n == 0) return out;
+  out.text[0] = '\'';
+  for (size_t i = 0; i < n; i++)
+    out.text[1 + i] = r->at[i] >= ' ' && r->at[i] < 0x7f ? (char)r->at[i] : '?';
+  out.text[1 + n] = '\'';
+  out.text[2 + n] = '\0';
+  return out;
+}
+
 static bool read_text(reader *r, const char *text) {
   const size_t n = strlen(text);
   if (n > r->left || memcmp(r->at, text, n) != 0) return false;
@@ -58,6 +73,12 @@ static bool read_number(reader *r, uint64_t *out) {
   return r->at != begin;
 }
 
+static const char *operator_name(operator_kind kind) {
+  size_t i = 0;
+  while (operators[i].kind != kind) i++;
+  return operators[i].name;
+}
+
 static bool read_operator(reader *r, operator_kind *kind, uint32_t *n_inputs) {
   for (size_t i = 0; i < sizeof operators / sizeof operators[0]; i++) {
     if (!read_text(r, operators[i].name)) continue;
@@ -73,27 +94,31 @@ static et_status read_entry(reader *r, uint32_t i, demo_chain *chain, operator_k
   uint64_t numel, handle;
   uint32_t n_inputs = 0;
   ET_CHECK(read_text(r, "op:demo::") && read_operator(r, kind, &n_inputs), err, ET_NOT_SUPPORTED,
-           "entry %lu: expected aten.mm.default, aten.add.Tensor or aten.sin.default, got another "
-           "operator",
-           (unsigned long)i);
+           "entry %lu: expected aten.mm.default, aten.add.Tensor or aten.sin.default, got %s",
+           (unsigned long)i, next_text(r).text);
   ET_CHECK(read_text(r, ", numel:") && read_number(r, &numel), err, ET_INVALID_PROGRAM,
-           "entry %lu: expected a number of elements", (unsigned long)i);
+           "entry %lu: expected a number of elements, got %s", (unsigned long)i, next_text(r).text);
   ET_CHECK(read_text(r, ", dtype:torch.float32<debug_handle>"), err, ET_NOT_SUPPORTED,
-           "entry %lu: expected dtype torch.float32, got another", (unsigned long)i);
+           "entry %lu: expected dtype torch.float32, got %s", (unsigned long)i, next_text(r).text);
   ET_CHECK(read_number(r, &handle) && read_text(r, "#"), err, ET_INVALID_PROGRAM,
-           "entry %lu: expected a debug handle and '#'", (unsigned long)i);
+           "entry %lu: expected a debug handle and '#', got %s", (unsigned long)i,
+           next_text(r).text);
   ET_CHECK(i == 0 || (*kind != OP_MM && numel == chain->numel), err, ET_NOT_SUPPORTED,
-           "entry %lu: expected an element-wise operator with %llu elements", (unsigned long)i,
-           (unsigned long long)chain->numel);
+           "entry %lu: expected an element-wise operator with %llu elements, got %s with %llu",
+           (unsigned long)i, (unsigned long long)chain->numel, operator_name(*kind),
+           (unsigned long long)numel);
   chain->numel = numel;
   chain->n_inputs += i == 0 ? n_inputs : n_inputs - 1;
   return ET_OK;
 }
 
 static et_status read_head(reader *r, uint32_t *n, et_error *err) {
+  const reader begin = *r;
   uint64_t count = 0, version = 0;
   ET_CHECK(read_number(r, &count) && read_text(r, "version:") && read_number(r, &version), err,
-           ET_INVALID_PROGRAM, "the payload: expected to begin with '<count>version:<number>#'");
+           ET_INVALID_PROGRAM,
+           "the payload: expected it to begin with '<count>version:<number>#', got %s",
+           next_text(&begin).text);
   ET_CHECK(version == VERSION, err, ET_DELEGATE_INCOMPATIBLE,
            "payload version: expected %d, got %llu", VERSION, (unsigned long long)version);
   ET_CHECK(read_text(r, "#") && count > 0 && count <= r->left / MIN_ENTRY_BYTES, err,
@@ -146,7 +171,7 @@ static et_status check_args(const demo_chain *chain, const et_delegate_call *cal
            call->n_args);
   for (size_t k = 0; k < call->n_args; k++) {
     ET_CHECK(call->args[k]->tag == ET_TENSOR, call->err, ET_INVALID_TYPE,
-             "argument %zu: expected a tensor, got another value", k);
+             "argument %zu: expected a tensor, got %s", k, eti_kind_name(call->args[k]));
     const et_tensor *const t = call->args[k]->as.tensor;
     ET_CHECK(t->dtype == ET_F32 && (t->flags & ET_TENSOR_CONTIGUOUS) != 0, call->err,
              ET_NOT_SUPPORTED, "argument %zu: expected a contiguous f32 tensor, got %s%s", k,
@@ -174,7 +199,8 @@ static et_status check_numel(const demo_chain *chain, const et_tensor *t, et_err
 static et_status multiply(const demo_chain *chain, const et_tensor *a, const et_tensor *b,
                           et_tensor *out, et_error *err) {
   ET_CHECK(a->rank == 2 && b->rank == 2 && a->sizes[1] == b->sizes[0], err, ET_NOT_SUPPORTED,
-           "mm: expected two matrices [n, k] and [k, m]");
+           "mm: expected two matrices [n, k] and [k, m], got %s and %s",
+           eti_sizes_text(a->sizes, a->rank).text, eti_sizes_text(b->sizes, b->rank).text);
   const int32_t sizes[2] = {a->sizes[0], b->sizes[1]};
   ET_TRY(et_tensor_resize(out, sizes, 2, err));
   ET_TRY(check_numel(chain, out, err));

@@ -58,8 +58,13 @@ static bool read_u32(reader *r, uint32_t *out) {
 static et_status read_header(reader *r, reference *h, et_error *err) {
   const uint8_t *magic;
   uint32_t version = 0;
-  ET_CHECK(read_bytes(r, 4, &magic) && memcmp(magic, "ETRF", 4) == 0, err, ET_DELEGATE_INCOMPATIBLE,
-           "the payload is not of the reference backend: expected it to begin with 'ETRF'");
+  ET_CHECK(read_bytes(r, 4, &magic), err, ET_DELEGATE_INCOMPATIBLE,
+           "the payload: expected it to begin with 'ETRF', got %zu bytes", r->left);
+  ET_CHECK(
+      memcmp(magic, "ETRF", 4) == 0, err, ET_DELEGATE_INCOMPATIBLE,
+      "the payload is not of the reference backend: expected it to begin with 'ETRF', got bytes "
+      "%x %x %x %x",
+      magic[0], magic[1], magic[2], magic[3]);
   ET_CHECK(read_u32(r, &version) && version == 1, err, ET_DELEGATE_INCOMPATIBLE,
            "expected payload version 1, got %lu", (unsigned long)version);
   ET_CHECK(read_u32(r, &h->n_inputs) && read_u32(r, &h->n_outputs) && read_u32(r, &h->n_temps) &&
@@ -67,11 +72,12 @@ static et_status read_header(reader *r, reference *h, et_error *err) {
            err, ET_INVALID_PROGRAM, "the payload is truncated");
   // More values than nodes could use are a sign of damage; the limit also keeps sums in range.
   const uint32_t limit = 1u << 20;
-  ET_CHECK(h->n_inputs <= limit && h->n_outputs <= limit && h->n_temps <= limit, err,
-           ET_INVALID_PROGRAM,
-           "%lu inputs, %lu outputs, %lu temporaries, expected at most %lu of each",
-           (unsigned long)h->n_inputs, (unsigned long)h->n_outputs, (unsigned long)h->n_temps,
-           (unsigned long)limit);
+  ET_CHECK(
+      h->n_inputs <= limit && h->n_outputs <= limit && h->n_temps <= limit, err, ET_INVALID_PROGRAM,
+      "expected at most %lu inputs, outputs and temporaries each, got %lu inputs, %lu outputs, "
+      "%lu temporaries",
+      (unsigned long)limit, (unsigned long)h->n_inputs, (unsigned long)h->n_outputs,
+      (unsigned long)h->n_temps);
   return ET_OK;
 }
 
@@ -82,15 +88,17 @@ static et_status read_node(reader *r, const reference *h, uint32_t n_values, nod
   memcpy(out, p, sizeof *out);
   const bool is_unary = out->opcode == OP_RELU;
   const uint32_t first_temp_end = h->n_inputs + h->n_outputs + h->n_temps;
-  ET_CHECK(
-      out->opcode >= OP_ADD && out->opcode <= OP_RELU && out->in0 < n_values &&
-          (is_unary ? out->in1 == NO_OPERAND : out->in1 < n_values) && out->out >= h->n_inputs &&
-          out->out < first_temp_end,
-      err, ET_INVALID_PROGRAM,
-      "a node (opcode %lu, values %lu, %lu → %lu): expected an opcode of 1 to 4 and values below "
-      "%lu, the last one an output or a temporary",
-      (unsigned long)out->opcode, (unsigned long)out->in0, (unsigned long)out->in1,
-      (unsigned long)out->out, (unsigned long)n_values);
+  ET_CHECK(out->opcode >= OP_ADD && out->opcode <= OP_RELU && out->in0 < n_values &&
+               (is_unary || out->in1 < n_values) && out->out >= h->n_inputs &&
+               out->out < first_temp_end,
+           err, ET_INVALID_PROGRAM,
+           "a node: expected an opcode of 1 to 4 and values below %lu, the last one an output or a "
+           "temporary, got opcode %lu and values %lu, %lu → %lu",
+           (unsigned long)n_values, (unsigned long)out->opcode, (unsigned long)out->in0,
+           (unsigned long)out->in1, (unsigned long)out->out);
+  ET_CHECK(!is_unary || out->in1 == NO_OPERAND, err, ET_INVALID_PROGRAM,
+           "a node of opcode %lu: expected no second operand, got value %lu",
+           (unsigned long)out->opcode, (unsigned long)out->in1);
   return ET_OK;
 }
 

@@ -2,6 +2,7 @@
 #include "runtime/bytes.h"
 #include "runtime/check.h"
 #include "runtime/file.h"
+#include "runtime/message_text.h"
 #include "runtime/ptd_schema.h"
 #include "runtime/source.h"
 #include "runtime/tensor.h"
@@ -63,8 +64,10 @@ static et_status check(const et_data_map *map, const et_data_entry *entry, store
   }
   ET_CHECK(eti_is_permutation(out->dim_order.data, t->rank) &&
                eti_same_order(t->sizes, t->dim_order, out->dim_order.data, t->rank),
-           err, ET_INVALID_ARGUMENT, "data file, '%s': expected the dim order of the tensor",
-           out->key);
+           err, ET_INVALID_ARGUMENT,
+           "data file, '%s': expected the dim order of the tensor, %s, got %s", out->key,
+           eti_dim_order_text(t->dim_order, t->rank).text,
+           eti_dim_order_text(out->dim_order.data, t->rank).text);
   ET_CHECK(out->bytes >= et_tensor_bytes(t), err, ET_INVALID_EXTERNAL_DATA,
            "data file, '%s': expected %zu bytes, got %llu", out->key, et_tensor_bytes(t),
            (unsigned long long)out->bytes);

@@ -267,7 +267,8 @@ et_status et_optimizer_init(et_optimizer *optimizer, const et_optimizer_options 
   ET_CHECK(state.size >= bytes, err, ET_OUT_OF_MEMORY,
            "optimizer: expected %zu bytes of state, got %zu", bytes, state.size);
   ET_CHECK(bytes == 0 || eti_is_aligned(state.data, sizeof(float)), err, ET_INVALID_ARGUMENT,
-           "optimizer: expected state that is aligned to 4 bytes");
+           "optimizer: expected state that is aligned to 4 bytes, got address 0x%llx",
+           (unsigned long long)(uintptr_t)state.data);
   if (bytes > 0) memset(state.data, 0, bytes);
   *optimizer =
       (et_optimizer){.options = *options, .training = training, .state = state.data, .step = 0};

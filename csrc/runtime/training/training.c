@@ -2,6 +2,7 @@
 // exporter writes beside it. Knows the format, no optimizer.
 #include "runtime/bytes.h"
 #include "runtime/check.h"
+#include "runtime/message_text.h"
 #include "runtime/method.h"
 #include "runtime/training/et_train.h"
 
@@ -40,10 +41,13 @@ static bool constant_output(const uint8_t *plan, size_t i, et_value *out) {
 static et_status read_index(const et_method *method, const char *prefix, size_t *index,
                             et_error *err) {
   eti_plan plan;
-  et_value value;
+  et_value value = {.tag = ET_NONE};
   ET_TRY(find_constant(method, prefix, &plan, err));
-  ET_CHECK(plan.outputs.n == 1 && constant_output(plan.table, 0, &value) && value.tag == ET_INT,
-           err, ET_INVALID_PROGRAM, "method '%s': expected one integer as output", plan.name);
+  ET_CHECK(plan.outputs.n == 1, err, ET_INVALID_PROGRAM,
+           "method '%s': expected one integer as output, got %zu outputs", plan.name,
+           plan.outputs.n);
+  ET_CHECK(constant_output(plan.table, 0, &value) && value.tag == ET_INT, err, ET_INVALID_PROGRAM,
+           "method '%s': expected one integer as output, got %s", plan.name, eti_kind_name(&value));
   ET_CHECK(value.as.i >= 0 && value.as.i <= INT32_MAX, err, ET_INVALID_PROGRAM,
            "method '%s': expected the index of an output, got %lld", plan.name,
            (long long)value.as.i);
@@ -55,10 +59,11 @@ static et_status read_index(const et_method *method, const char *prefix, size_t 
 // Upstream: its exporter also counts values that are written back to buffers, which are no outputs;
 // indices that are larger by their number are moved back.
 static et_status check_names(et_training *training, const eti_plan *names, et_error *err) {
-  et_value value;
+  et_value value = {.tag = ET_NONE};
   for (size_t i = 0; i < names->outputs.n; i++) {
     ET_CHECK(constant_output(names->table, i, &value) && value.tag == ET_STRING, err,
-             ET_INVALID_PROGRAM, "method '%s', output %zu: expected a string", names->name, i);
+             ET_INVALID_PROGRAM, "method '%s', output %zu: expected a string, got %s", names->name,
+             i, eti_kind_name(&value));
   }
   const size_t n_outputs = training->method->plan.outputs.n;
   ET_CHECK(training->i_parameter - training->i_gradient == training->n &&
@@ -80,10 +85,13 @@ static et_status check_pair(const et_training *training, size_t i, et_error *err
   const et_tensor *gradient = et_training_gradient(training, i);
   const char *name = et_training_name(training, i);
   ET_CHECK(parameter != NULL && gradient != NULL, err, ET_INVALID_PROGRAM,
-           "parameter '%s': expected two tensors, the parameter and its gradient", name);
+           "parameter '%s': expected two tensors, the parameter and its gradient, got %s and %s",
+           name, eti_kind_name(et_method_output(training->method, training->i_parameter + i)),
+           eti_kind_name(et_method_output(training->method, training->i_gradient + i)));
   ET_CHECK((parameter->flags & ET_TENSOR_PLANNED) != 0 || parameter->numel == 0, err,
-           ET_INVALID_PROGRAM, "parameter '%s': expected planned memory, which runs can read back",
-           name);
+           ET_INVALID_PROGRAM,
+           "parameter '%s': expected planned memory, which runs can read back, got %s", name,
+           (parameter->flags & ET_TENSOR_CONSTANT) != 0 ? "a constant" : "memory of the caller");
   ET_CHECK((parameter->flags & ET_TENSOR_DYNAMIC) == 0, err, ET_INVALID_PROGRAM,
            "parameter '%s': expected a fixed shape, got a dynamic one", name);
   return ET_OK;
@@ -108,7 +116,7 @@ size_t et_training_count(const et_training *training) {
 }
 
 const char *et_training_name(const et_training *training, size_t i) {
-  et_value value;
+  et_value value = {.tag = ET_NONE};
   return constant_output(training->names, i, &value) ? value.as.string : NULL;
 }
 

@@ -146,13 +146,17 @@ def word(position: int, value: int) -> Callable[[bytes], bytes]:
 # Layout of Scaled's payload with own constants: head of 24 bytes, then nodes of 16 bytes
 # (opcode, in0, in1, out): x * scale, - shift, relu, + x; then two constants.
 DAMAGE = {
-    "magic": (word(0, 0), errors.DelegateInvalidCompatibility, "expected it to begin with 'ETRF'"),
+    "magic": (
+        word(0, 0x1B004B50),
+        errors.DelegateInvalidCompatibility,
+        "expected it to begin with 'ETRF', got bytes 50 4b 0 1b",
+    ),
     "version": (
         word(4, 2),
         errors.DelegateInvalidCompatibility,
         "expected payload version 1, got 2",
     ),
-    "inputs": (word(8, 1 << 21), errors.InvalidProgram, "2097152 inputs"),
+    "inputs": (word(8, 1 << 21), errors.InvalidProgram, "each, got 2097152 inputs"),
     "fewer inputs": (
         word(8, 0),
         errors.InvalidProgram,
@@ -161,8 +165,13 @@ DAMAGE = {
     "outputs": (word(12, 1 << 31), errors.InvalidProgram, "2147483648 outputs"),
     "temporaries": (word(16, 0xFFFFFFFF), errors.InvalidProgram, "4294967295 temporaries"),
     "nodes": (word(20, 1 << 28), errors.InvalidProgram, "truncated"),
-    "opcode 0": (word(24, 0), errors.InvalidProgram, "opcode 0"),
-    "opcode 9": (word(24, 9), errors.InvalidProgram, "opcode 9"),
+    "opcode 0": (word(24, 0), errors.InvalidProgram, "got opcode 0 and values 0, "),
+    "opcode 9": (word(24, 9), errors.InvalidProgram, "got opcode 9"),
+    "second operand": (
+        word(24 + 32 + 8, 1),
+        errors.InvalidProgram,
+        "a node of opcode 4: expected no second operand, got value 1",
+    ),
     "operand": (word(28, 99), errors.InvalidProgram, "expected an opcode of 1 to 4 and values"),
     "operand missing": (
         word(32, 0xFFFFFFFF),
@@ -189,7 +198,7 @@ DAMAGE = {
     "empty": (
         lambda payload: b"",
         errors.DelegateInvalidCompatibility,
-        "expected it to begin with 'ETRF'",
+        "expected it to begin with 'ETRF', got 0 bytes",
     ),
 }
 

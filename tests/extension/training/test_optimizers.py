@@ -11,6 +11,7 @@ import pytest
 import torch
 from support.tolerance import F32, F32_LAYERS, assert_near
 
+from executorch_py import _C
 from executorch_py.errors import InvalidArgument, InvalidType, NotSupported
 from executorch_py.extension.training import (
     get_adam_optimizer,
@@ -174,12 +175,29 @@ def test_options_that_torch_refuses_are_refused(make: Any, options: Any, message
         (torch.zeros(3), torch.ones(4), InvalidArgument, "the parameter's size 3, got 4"),
         (torch.zeros(3), torch.ones(3, 1), InvalidArgument, "1 dimensions, got 2"),
         (torch.zeros(3), "ones", InvalidType, "gradient: expected a tensor, got str"),
-        (torch.zeros(6)[::2], torch.ones(3), InvalidArgument, "parameter: expected dense memory"),
+        (
+            torch.zeros(6)[::2],
+            torch.ones(3),
+            InvalidArgument,
+            r"expected dense memory, got strides of \(8,\) bytes for shape \(3,\)",
+        ),
+        (
+            np.frombuffer(bytearray(13), np.float32, 3, 1),
+            torch.ones(3),
+            InvalidArgument,
+            "is aligned to its elements of 4 bytes, got address 0x",
+        ),
+        (
+            np.zeros(3, ">f4"),
+            torch.ones(3),
+            NotSupported,
+            r"expected the byte order of this machine, got dtype\('>f4'\)",
+        ),
         (
             np.frombuffer(bytes(12), np.float32),
             torch.ones(3),
             InvalidArgument,
-            "parameter: expected memory that can be written",
+            "expected memory that can be written, got a read-only array",
         ),
     ],
 )
@@ -190,6 +208,18 @@ def test_tensors_that_do_not_fit_are_refused_by_name(
     with pytest.raises(error, match=rf"parameter 'fc\.bias': .*{message}"):
         get_sgd_optimizer({"fc.bias": parameter}, 0.1).step({"fc.bias": gradient})
     assert bool((parameter == before).all())
+
+
+def test_state_of_another_dtype_or_layout_is_refused() -> None:
+    parameter, gradient = np.zeros((2, 3), np.float32), np.ones((2, 3), np.float32)
+    state = np.zeros((3, 2), np.float64).T
+    message = (
+        r"momentum_buffer: expected f32 \[2, 3\] in dim order \[0, 1\], as the parameter, "
+        r"got f64 \[2, 3\] in dim order \[1, 0\]"
+    )
+    with pytest.raises(InvalidArgument, match=message):
+        options = {"lr": 0.1, "momentum": 0.5}
+        _C.optimizer_update("sgd", options, 1, parameter, gradient, [state])
 
 
 def test_a_rate_that_torch_refuses_leaves_the_old_one() -> None:

@@ -136,7 +136,7 @@ def test_an_inference_program_runs_with_the_trained_weights(tmp_path: Path) -> N
         (
             {"last.weight": np.zeros((32, 10), "f").T},
             InvalidArgument,
-            "'last.weight': expected the dim order of the tensor",
+            r"expected the dim order of the tensor, \[0, 1\], got \[1, 0\]",
         ),
         ({"adam/step/last.bias": np.array(-1)}, InvalidArgument, "a step of 0 or more, got -1"),
     ],

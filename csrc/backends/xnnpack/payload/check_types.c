@@ -104,7 +104,7 @@ static et_status check_rescale(const eti_xnn_value *in, const eti_xnn_value *out
   if (in->quantization != QUANT_TENSOR || out->quantization != QUANT_TENSOR) return ET_OK;
   const float quotient = in->scale / out->scale;
   ET_CHECK(quotient >= 0x1p-8f && quotient <= 0x1p7f, err, ET_NOT_SUPPORTED,
-           "requantization from scale %g to scale %g, expected a quotient of 1/256 to 128",
+           "requantization: expected a quotient of 1/256 to 128 of the scales, got %g / %g",
            (double)in->scale, (double)out->scale);
   return ET_OK;
 }
@@ -154,8 +154,10 @@ static et_status check_matmul(const eti_xnn_payload *payload, const eti_xnn_node
   ET_CHECK(!is_dynamic ||
                (a->n_nonbatch_dims == 1 && b->shape.rank == 2 && b->channel_dim == channel_dim),
            err, ET_NOT_SUPPORTED,
-           "a dynamically quantized product: expected scales per row of input 0 and a matrix with "
-           "scales per column as input 1");
+           "a dynamically quantized product: expected scales over 1 dimension of input 0 and along "
+           "dimension %d of a matrix, input 1, got %lu dimensions and dimension %lu of rank %lu",
+           (node->flags & XNN_FLAG_TRANSPOSE_B) != 0 ? 0 : 1, (unsigned long)a->n_nonbatch_dims,
+           (unsigned long)b->channel_dim, (unsigned long)b->shape.rank);
   return ET_OK;
 }
 
@@ -213,8 +215,8 @@ static et_status check_node(const eti_xnn_payload *payload, const eti_xnn_node *
   const uint8_t family = eti_xnn_kind_of(node)->family;
   const rule *r = &rules[family];
   ET_CHECK((node->flags & ~r->flags) == 0, err, ET_NOT_SUPPORTED,
-           "flags 0x%lx, expected no others than 0x%lx", (unsigned long)node->flags,
-           (unsigned long)r->flags);
+           "flags: expected a subset of 0x%lx, got 0x%lx", (unsigned long)r->flags,
+           (unsigned long)node->flags);
   if (r->types != 0) {
     ET_TRY(check_one_type(payload, node, r->types, err));
     return check_input_scales(payload, node, err);

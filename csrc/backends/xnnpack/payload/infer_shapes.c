@@ -282,8 +282,10 @@ static et_status infer_resize(const task *t) {
     ET_CHECK(
         t->node->p.size[side] >= 1 && t->node->p.size[side] < limit && in->dims[1 + side] < limit,
         t->err, ET_INVALID_PROGRAM,
-        "%s resized to %lu × %lu, expected sides of at least 1 and less than %lu", text_of(in).text,
-        (unsigned long)t->node->p.size[0], (unsigned long)t->node->p.size[1], (unsigned long)limit);
+        "expected an image and a result with sides of at least 1 and less than %lu, got %s and "
+        "%lu × %lu",
+        (unsigned long)limit, text_of(in).text, (unsigned long)t->node->p.size[0],
+        (unsigned long)t->node->p.size[1]);
   eti_xnn_shape out = *in;
   out.dims[1] = t->node->p.size[0];
   out.dims[2] = t->node->p.size[1];

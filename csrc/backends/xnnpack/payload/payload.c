@@ -52,7 +52,7 @@ static const eti_fb_schema schema[] = {
 static et_status find_parts(const uint8_t *bytes, size_t size, eti_xnn_parts *parts,
                             et_error *err) {
   ET_CHECK(size >= XH_BYTES, err, ET_INVALID_ARGUMENT,
-           "the payload has %zu bytes, expected at least the %d of a header", size, XH_BYTES);
+           "the payload: expected at least the %d bytes of a header, got %zu", XH_BYTES, size);
   if (memcmp(bytes + XH_MAGIC, "XH00", 4) != 0) {
     *parts = (eti_xnn_parts){.graph = bytes, .graph_bytes = size};
   } else {
@@ -92,8 +92,8 @@ static et_status find_parts(const uint8_t *bytes, size_t size, eti_xnn_parts *pa
   ET_CHECK(parts->nodes.data != NULL && parts->values.data != NULL, err, ET_INVALID_PROGRAM,
            "the payload's graph has no list of %s", parts->nodes.data == NULL ? "nodes" : "values");
   ET_CHECK(parts->n_externs <= XNN_MAX_EXTERNS, err, ET_INVALID_PROGRAM,
-           "the payload's graph has %lu arguments, expected at most %u",
-           (unsigned long)parts->n_externs, XNN_MAX_EXTERNS);
+           "the payload's graph: expected at most %u arguments, got %lu", XNN_MAX_EXTERNS,
+           (unsigned long)parts->n_externs);
   return ET_OK;
 }
 
@@ -135,8 +135,8 @@ static et_status read_shape(const uint8_t *tensor, size_t i, eti_xnn_value *v, e
   const uint32_t rank = eti_fb_u32(tensor, TENSOR_N_DIMS);
   ET_CHECK(
       rank <= XNN_MAX_TENSOR_DIMS && dims.n == rank, err, ET_INVALID_PROGRAM,
-      "value %zu: rank %lu with %zu sizes, expected one size per dimension and rank at most %d", i,
-      (unsigned long)rank, dims.n, XNN_MAX_TENSOR_DIMS);
+      "value %zu: expected rank at most %d and one size per dimension, got rank %lu and %zu sizes",
+      i, XNN_MAX_TENSOR_DIMS, (unsigned long)rank, dims.n);
   v->shape.rank = rank;
   for (uint32_t d = 0; d < rank; d++) v->shape.dims[d] = eti_u32(dims.data + 4 * (size_t)d);
   size_t bytes = 0;
@@ -164,9 +164,10 @@ static et_status read_tensor(const eti_xnn_parts *parts, const uint8_t *tensor, 
   v->is_output = flags == VALUE_OUTPUT;
   ET_CHECK(flags != 0 ? v->external_id < parts->n_externs : v->external_id == XNN_NO_ID, err,
            ET_INVALID_PROGRAM,
-           "value %zu: flags 0x%lx with external id %lu, expected an id below %lu of inputs and "
-           "outputs, and none of other values",
-           i, (unsigned long)flags, (unsigned long)v->external_id, (unsigned long)parts->n_externs);
+           "value %zu: expected an external id below %lu of inputs and outputs, and 0x%lx of other "
+           "values, got 0x%lx with flags 0x%lx",
+           i, (unsigned long)parts->n_externs, (unsigned long)XNN_NO_ID,
+           (unsigned long)v->external_id, (unsigned long)flags);
   ET_TRY(read_shape(tensor, i, v, err));
   const uint32_t constant = eti_fb_u32(tensor, TENSOR_CONSTANT);
   v->is_constant = constant != 0;
@@ -175,8 +176,8 @@ static et_status read_tensor(const eti_xnn_parts *parts, const uint8_t *tensor, 
            i, (unsigned long)constant);
   ET_TRY(find_source(parts, i, constant, &v->bytes, err));
   ET_CHECK(v->bytes.key != NULL || v->bytes.size >= v->constant_bytes, err, ET_INVALID_PROGRAM,
-           "value %zu: constant %lu has %zu bytes, expected the %zu of its shape", i,
-           (unsigned long)constant, v->bytes.size, v->constant_bytes);
+           "value %zu: constant %lu: expected at least the %zu bytes of its shape, got %zu", i,
+           (unsigned long)constant, v->constant_bytes, v->bytes.size);
   return ET_OK;
 }
 
@@ -252,8 +253,8 @@ static et_status read_per_token(const uint8_t *params, size_t i, eti_xnn_value *
            "value %zu: dynamically quantized, expected datatype qdint8, got %s", i,
            eti_xnn_datatype_name(v->datatype));
   ET_CHECK(v->n_nonbatch_dims >= 1 && v->n_nonbatch_dims <= v->shape.rank, err, ET_INVALID_PROGRAM,
-           "value %zu: %ld dimensions share a scale, expected 1 to the rank, %lu", i,
-           (long)(int32_t)v->n_nonbatch_dims, (unsigned long)v->shape.rank);
+           "value %zu: dimensions that share a scale: expected 1 to the rank, %lu, got %ld", i,
+           (unsigned long)v->shape.rank, (long)(int32_t)v->n_nonbatch_dims);
   return ET_OK;
 }
 
@@ -271,8 +272,8 @@ static et_status read_per_group(const eti_xnn_parts *parts, const uint8_t *param
   ET_CHECK(v->group_size >= XNN_MIN_BLOCKSIZE && v->group_size % XNN_MIN_BLOCKSIZE == 0 &&
                v->shape.dims[1] % v->group_size == 0,
            err, ET_INVALID_PROGRAM,
-           "value %zu: groups of %ld in %zu columns, expected a multiple of %d that divides them",
-           i, (long)(int32_t)v->group_size, v->shape.dims[1], XNN_MIN_BLOCKSIZE);
+           "value %zu: group size: expected a multiple of %d that divides the %zu columns, got %ld",
+           i, XNN_MIN_BLOCKSIZE, v->shape.dims[1], (long)(int32_t)v->group_size);
   // Kernels of 14 rows read the scales of 14 activations, even of rows that do not exist.
   ET_CHECK(
       XNN_EXTRA_QUANTIZATION_PARAMS >= 13, err, ET_NOT_SUPPORTED,

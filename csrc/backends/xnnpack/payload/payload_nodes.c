@@ -108,7 +108,7 @@ static et_status read_list(const uint8_t *table, unsigned slot, size_t *list, si
                            et_error *err) {
   const eti_vector given = eti_fb_vector(table, slot);
   ET_CHECK(given.n <= XNN_MAX_TENSOR_DIMS, err, ET_INVALID_PROGRAM,
-           "a list of %zu numbers, expected at limit %d", given.n, XNN_MAX_TENSOR_DIMS);
+           "a list: expected at most %d numbers, got %zu", XNN_MAX_TENSOR_DIMS, given.n);
   *n = given.n;
   for (size_t d = 0; d < given.n; d++) list[d] = eti_u32(given.data + 4 * d);
   return ET_OK;
@@ -120,20 +120,21 @@ static et_status check_window(const eti_xnn_window *w, et_error *err) {
   // Beyond any real network, and small enough that sums and products stay within 32 bits.
   const uint32_t limit = 1u << 20;
   for (unsigned k = 0; k < 4; k++)
-    ET_CHECK(w->padding[k] < limit, err, ET_INVALID_PROGRAM, "padding %lu, expected less than %lu",
-             (unsigned long)w->padding[k], (unsigned long)limit);
+    ET_CHECK(w->padding[k] < limit, err, ET_INVALID_PROGRAM,
+             "padding: expected less than %lu, got %lu", (unsigned long)limit,
+             (unsigned long)w->padding[k]);
   for (unsigned k = 0; k < 2; k++)
     ET_CHECK(
         w->kernel[k] >= 1 && w->kernel[k] < limit && w->stride[k] >= 1 && w->stride[k] < limit &&
             w->dilation[k] >= 1 && w->dilation[k] < limit && w->adjustment[k] < limit,
         err, ET_INVALID_PROGRAM,
-        "a window of %lu with stride %lu, dilation %lu, adjustment %lu, expected each at least "
-        "1 (the adjustment 0) and less than %lu",
-        (unsigned long)w->kernel[k], (unsigned long)w->stride[k], (unsigned long)w->dilation[k],
-        (unsigned long)w->adjustment[k], (unsigned long)limit);
+        "a window: expected size, stride and dilation of at least 1, and these and the adjustment "
+        "less than %lu, got size %lu, stride %lu, dilation %lu, adjustment %lu",
+        (unsigned long)limit, (unsigned long)w->kernel[k], (unsigned long)w->stride[k],
+        (unsigned long)w->dilation[k], (unsigned long)w->adjustment[k]);
   ET_CHECK((uint64_t)w->kernel[0] * w->kernel[1] < limit, err, ET_INVALID_PROGRAM,
-           "a window of %lu × %lu, expected fewer than %lu elements", (unsigned long)w->kernel[0],
-           (unsigned long)w->kernel[1], (unsigned long)limit);
+           "a window: expected fewer than %lu elements, got %lu × %lu", (unsigned long)limit,
+           (unsigned long)w->kernel[0], (unsigned long)w->kernel[1]);
   return ET_OK;
 }
 
@@ -153,8 +154,8 @@ static et_status read_conv(const uint8_t *table, eti_xnn_window *w, et_error *er
           (uint64_t)w->groups * w->group_inputs <= INT32_MAX &&
           (uint64_t)w->groups * w->group_outputs <= INT32_MAX,
       err, ET_INVALID_PROGRAM,
-      "%lu groups of %lu input and %lu output channels, expected at least 1 of each and products "
-      "of 31 bits",
+      "expected at least 1 group, input and output channel and products of 31 bits, got %lu groups "
+      "of %lu input and %lu output channels",
       (unsigned long)w->groups, (unsigned long)w->group_inputs, (unsigned long)w->group_outputs);
   return check_window(w, err);
 }
@@ -228,7 +229,7 @@ static et_status read_min_max(const uint8_t *entry, eti_xnn_node *node, et_error
   node->output_min = bounds == NULL ? -INFINITY : read_f32(bounds, MIN_MAX_MIN);
   node->output_max = bounds == NULL ? INFINITY : read_f32(bounds, MIN_MAX_MAX);
   ET_CHECK(node->output_min <= node->output_max, err, ET_INVALID_PROGRAM,
-           "the lower bound %g of its output is not at limit the upper bound %g",
+           "the output's bounds: expected a lower one of at most the upper one, got %g and %g",
            (double)node->output_min, (double)node->output_max);
   return ET_OK;
 }

@@ -57,8 +57,8 @@ static et_status get_bytes(eti_xnn_builder *b, uint32_t value, const eti_xnn_sou
   *constant = &state->constants[state->n_constants++];
   **constant = (eti_xnn_constant){.blob = blob};
   ET_CHECK(blob.size >= needed, b->err, ET_INVALID_EXTERNAL_DATA,
-           "value %lu: named data '%s' has %zu bytes, expected at least %zu", (unsigned long)value,
-           source->key, blob.size, needed);
+           "value %lu: named data '%s': expected at least %zu bytes, got %zu", (unsigned long)value,
+           source->key, needed, blob.size);
   *data = blob.data;
   return ET_OK;
 }

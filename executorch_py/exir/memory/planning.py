@@ -134,8 +134,11 @@ def _place(
     strategy: Callable[[Sequence[Request], Sequence[TensorSpec]], Layout],
 ) -> MemoryAlgoResult:
     groups: dict[int, list[TensorSpec]] = {}
+    views: list[TensorSpec] = []
     for spec in specs:
-        if spec.storage_base is None:
+        if spec.storage_base is not None:
+            views.append(spec)
+        else:
             groups.setdefault(1 if spec.mem_id is None else spec.mem_id, []).append(spec)
     result = MemoryAlgoResult(bufsizes=[0] * (max(groups, default=1) + 1))
     for mem_id, members in groups.items():
@@ -149,6 +152,10 @@ def _place(
         for spec, offset, obj in zip(members, layout.offsets, objects, strict=True):
             result.spec_dict[spec] = SpecAllocResult(mem_id, obj, offset)
         result.bufsizes[mem_id] = align_up(layout.total, alignment) + extra_padding
+    for view in views:
+        if base := result.spec_dict.get(view.storage_root()):
+            offset = base.mem_offset + view.storage_offset()
+            result.spec_dict[view] = SpecAllocResult(base.mem_id, base.mem_obj_id, offset)
     return result
 
 
@@ -399,9 +406,12 @@ class Verifier:
         return cls.has_overlap(*ranges)
 
     def verify_storage_reuse(self, allow_lifetime_and_storage_overlap: bool = False) -> int:
-        """Prove that no tensors alive together overlap; returns how many pairs share memory."""
+        """Prove that no tensors alive together overlap; returns how many pairs share memory.
+
+        Places are compared with the sizes of the memories where the graph has been given them.
+        """
         mutable = mutable_placeholders(self.graph_signature)
-        sizes = self.graph_module.meta["non_const_buffer_sizes"]
+        sizes = self.graph_module.meta.get("non_const_buffer_sizes")
         verifier = PlanVerifier(self.graph_module, sizes, mutable)
         if not allow_lifetime_and_storage_overlap:
             verifier.check()

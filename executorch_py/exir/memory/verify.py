@@ -39,7 +39,7 @@ class PlanVerifier:
     """Checks one method; `check` raises InternalError naming the tensors that collide."""
 
     def __init__(
-        self, gm: fx.GraphModule, buffer_sizes: list[int], kept_to_the_end: set[str]
+        self, gm: fx.GraphModule, buffer_sizes: list[int] | None, kept_to_the_end: set[str]
     ) -> None:
         self.gm = gm
         self.buffer_sizes = buffer_sizes
@@ -119,13 +119,15 @@ class PlanVerifier:
         assert spec.mem_id is not None
         if spec.mem_offset is None or spec.mem_offset < 0:
             raise InternalError(f"{use.who} has a memory but no offset in it")
-        if not 0 < spec.mem_id < len(self.buffer_sizes):
-            raise InternalError(
-                f"{use.who} is planned in memory {spec.mem_id}, which does not exist"
-            )
         if spec.mem_offset % spec.alignment:
             raise InternalError(
                 f"{use.who} is planned at {spec.mem_offset}, not a multiple of {spec.alignment}"
+            )
+        if self.buffer_sizes is None:
+            return
+        if not 0 < spec.mem_id < len(self.buffer_sizes):
+            raise InternalError(
+                f"{use.who} is planned in memory {spec.mem_id}, which does not exist"
             )
         if spec.mem_offset + spec.nbytes() > self.buffer_sizes[spec.mem_id]:
             raise InternalError(

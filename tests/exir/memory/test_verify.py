@@ -7,13 +7,20 @@ from typing import Any
 
 import pytest
 import torch
-from torch import nn
+from torch import fx, nn
 
 from executorch_py.exir.error import InternalError
 from executorch_py.exir.memory.verify import PlanVerifier
-from executorch_py.exir.memory_planning import MemoryPlanningAlgorithmSuite, greedy, naive
+from executorch_py.exir.memory_planning import (
+    MemoryPlanningAlgorithmSuite,
+    Verifier,
+    best,
+    greedy,
+    naive,
+)
 from executorch_py.exir.passes.memory_planning_pass import MemoryPlanningPass
 from executorch_py.exir.program.config import ExecutorchBackendConfig
+from executorch_py.exir.tensor import TensorSpec
 
 
 class Chain(nn.Module):
@@ -86,3 +93,34 @@ def test_unplanned_inputs_and_outputs_have_no_place(lower: Callable[..., Any]) -
     nodes = list(program.graph_module.graph.nodes)
     assert all(n.meta["spec"].mem_id is None for n in nodes if n.op == "placeholder")
     assert nodes[-1].meta["spec"][0].mem_id is None
+
+
+@pytest.mark.parametrize("algorithm", [naive, greedy, best])
+def test_an_algorithm_places_views_of_views_inside_their_base(algorithm: Any) -> None:
+    base, view, inner, other = (TensorSpec(torch.uint8, [n]) for n in (16, 6, 2, 16))
+    for spec in (base, view, inner, other):
+        spec.lifetime = [0, 1]
+    view.storage_base, view.storage_base_offset = base, 8
+    inner.storage_base, inner.storage_base_offset = view, 4
+    specs = [inner, other, view, base]
+    sizes = MemoryPlanningAlgorithmSuite([algorithm])(
+        1, specs, fx.GraphModule({}, fx.Graph()), None
+    )
+    assert sizes == [0, 32]
+    start = base.mem_offset
+    assert start is not None
+    assert (view.mem_offset, inner.mem_offset) == (start + 8, start + 12)
+    assert {(s.mem_id, s.mem_obj_id) for s in (view, inner)} == {(base.mem_id, base.mem_obj_id)}
+
+
+def test_a_graph_that_was_not_given_sizes_of_memories_is_checked_without_them(
+    lower: Callable[..., Any],
+) -> None:
+    program = lower(Chain(), INPUTS)
+    del program.graph_module.meta["non_const_buffer_sizes"]
+    verifier = Verifier(program.graph_module, True, True, True, program.graph_signature)
+    assert verifier.verify_storage_reuse() > 0
+    for spec in planned_specs(program):
+        spec.mem_offset = 0
+    with pytest.raises(InternalError, match="overlaps"):
+        verifier.verify_storage_reuse()

@@ -12,6 +12,9 @@ _LOOPS = "a loop over a static size needs no sym_size"
 _ORDER = "values of a plan have another order: constants first, equal numbers once"
 _LINEAR = "a linear layer makes its input contiguous by _clone_dim_order, without expand_copy"
 _OLD_MANAGER = "transform() leaves the manager that it is called on as it is"
+_EXAMPLES = "upstream's examples of language models are not part of this package"
+_ROWS = "the body of a loop reads and writes rows of the outer tensors, and needs no copies"
+_CONTENTS = "the check of a plan knows that an input inside of another one overwrites it"
 _MOE = "llama::quantized_moe_ffn has no kernel: only torchao knows its packed weights"
 _WORDING = "the error is of upstream's class, its message is worded otherwise"
 _NO_MODULE = "it uses a module that is not in upstream's wheel"
@@ -24,8 +27,10 @@ _PER_TENSOR = "weights with one scale are delegated, with equal scales for the r
 _GROUPS_F16 = "*::TestLinear::test_linear_qd8_f16_per_token_weight_per_channel_group_int4"
 _GROUPS_F32 = "*::TestLinear::test_linear_qd8_f32_per_token_weight_per_channel_group_int4"
 
-# Patterns of tests that pass on some runs.
-OF_CHANCE = frozenset({_GROUPS_F16, _GROUPS_F32})
+_OFFLINE = r"urllib\.error\.URLError"
+
+# Patterns that no failure may have on some runs: inputs without a seed, machines with a network.
+OF_CHANCE = frozenset({_GROUPS_F16, _GROUPS_F32, _OFFLINE})
 # Reasons that hold only if the test itself failed, not code of this package that it called.
 OF_TESTS = frozenset({_ATTRIBUTE, _WORDING})
 # The reason that holds only if upstream's wheel does not have the module of the first group.
@@ -59,6 +64,7 @@ MESSAGES: tuple[tuple[str, str], ...] = (
     (r"No module named '(executorch\.[\w.]+)'", _NO_MODULE),
     (r"(?:(?:a|an) |')Mock\b|unittest\.mock\.Mock", _MOCKS),
     (r"this version records no ETDump", "ETDump is not recorded by this version"),
+    (_OFFLINE, "it downloads weights, and this machine has no network"),
     (r"no available backend for: ExecutorBackend", "its backend is not in upstream's wheel either"),
     (
         r"'channels_last' object has no attribute|torch knows no channels_last::",
@@ -119,6 +125,14 @@ DIFFERENCES: tuple[tuple[str, str], ...] = (
         "upstream fails it as well: torch has no operator _caffe2::RoIAlign",
     ),
     ("*::TestJointGraph::test_joint_graph", "the memory plan has other offsets"),
+    ("*::TestMisc::test_multiple_pools_*", _OLD_MANAGER),
+    ("*::TestMisc::test_mutation_not_double_allocated", "a buffer is written in place, no copy_"),
+    ("*::TestMap::test_custom_kv_cache_shared_buffers", _EXAMPLES),
+    ("*::TestMap::test_map", _ROWS),
+    ("*::TestMap::test_multi_map", _ROWS),
+    ("*::TestDeviceAwareMemoryPlanning::*", _DEVICES),
+    ("*::test_set_alloc_node_spec_uses_shared_alloc_offset", _PRIVATE),
+    ("*::test_verifier_allows_*storage_base_overlap", _CONTENTS),
     ("*::test_channels_last_linear_inserts_copy_before_expand_copy", _LINEAR),
     ("*::test_issue_11086_runtime_regressions", _LINEAR),
     (

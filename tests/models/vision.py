@@ -1,34 +1,15 @@
-"""torchvision's model definitions on CPU-only torch.
-
-The PyPI wheel of torchvision carries compiled operators for another torch build; the model
-definitions need none of them, but importing the package registers shape functions for two, so those
-are declared first. The wheel is in a separate folder (.venv/vision, made by .ci/setup.sh), because
-transformers imports torchvision whenever it can find it. Weights are seeded: tests compare
-arithmetic, not accuracy. A checkout without .venv has the folder beside its interpreter.
-"""
+"""torchvision's models with seeded weights: tests compare arithmetic, not accuracy."""
 
 from __future__ import annotations
 
-import functools
-import sys
-from pathlib import Path
 from types import ModuleType
 
 import torch
-
-_OF_CHECKOUT = Path(__file__).resolve().parent.parent.parent / ".venv"
-FOLDER = (_OF_CHECKOUT if _OF_CHECKOUT.exists() else Path(sys.prefix)) / "vision"
-DECLARED = ("nms", "qnms")
+from support.torchvision_path import add_torchvision
 
 
-@functools.cache
 def torchvision_models() -> ModuleType:
-    library = torch.library.Library("torchvision", "FRAGMENT")
-    for name in DECLARED:
-        library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-    torchvision_models.library = library  # type: ignore[attr-defined]  # keeps the declarations alive
-    if str(FOLDER) not in sys.path:
-        sys.path.append(str(FOLDER))
+    add_torchvision()
     from torchvision import models
 
     return models

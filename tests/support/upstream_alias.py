@@ -19,6 +19,7 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 import pytest
+from torchvision_path import add_torchvision
 
 _WHEEL = Path(os.environ["UPSTREAM_WHEEL"])
 _UPSTREAM, _OURS = "executorch", "executorch_py"
@@ -193,4 +194,5 @@ def pytest_collect_directory(path: Path, parent: pytest.Collector) -> pytest.Col
     return folder
 
 
+add_torchvision()
 sys.meta_path.insert(0, AliasFinder(_WHEEL))

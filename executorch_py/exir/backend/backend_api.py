@@ -128,6 +128,8 @@ def lower_methods(
     for backend_id, by_method in waiting.items():
         _preprocess(backend_id, by_method)
     for method in spec.method_to_partitioner:
+        for gm in graph_modules(programs[method].graph_module):
+            gm.recompile()  # once: the time of one extraction would be that of the whole graph
         programs[method]._validate()
     return programs
 

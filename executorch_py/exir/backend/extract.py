@@ -275,7 +275,6 @@ class Extraction:
                 graph.erase_node(node)
                 self._forget_data(node.name)
         graph.lint()
-        self._gm.recompile()
 
     def _forget_data(self, name: str) -> None:
         specs = self._ep.graph_signature.input_specs
@@ -331,7 +330,6 @@ def number_in_graph_order(gm: fx.GraphModule, modules: Collection[LoweredBackend
             node.name = f"_renamed_{i}"
         for node, name in zip(nodes, names, strict=True):
             node.name = name
-    gm.recompile()
 
 
 def _number(name: str) -> int:

@@ -28,6 +28,8 @@ from executorch_py.exir.ir.op_traits import (
 from executorch_py.exir.ir.stack_trace import is_users, trace_frames
 
 Model = TypeVar("Model")
+# The code of copied graph modules, until `recompile` generates it from the graph.
+NO_CODE = "# This copy of a graph has no code yet: recompile() generates it.\n"
 
 
 def deep_copy(model: Model) -> Model:
@@ -50,9 +52,10 @@ def copy_graph_module(gm: fx.GraphModule) -> fx.GraphModule:
 
 
 def module_over(gm: fx.GraphModule, graph: fx.Graph) -> fx.GraphModule:
-    """A module like `gm` that owns `graph`."""
+    """A module like `gm` that owns `graph`, without generated code."""
     new = fx.GraphModule(torch.nn.Module(), fx.Graph(), class_name=gm.__class__.__name__)
     new._graph = graph
+    new._code = NO_CODE
     graph.owning_module = new
     new.meta = copy.copy(gm.meta)
     new._parameters = dict(gm._parameters)
@@ -79,6 +82,13 @@ def copy_program(ep: ExportedProgram) -> ExportedProgram:
     new._state_dict = dict(ep.state_dict)
     new._constants = dict(ep.constants)
     return new
+
+
+def generate_code(ep: ExportedProgram) -> None:
+    """Generate the code of those graph modules of a program that are copies without any."""
+    for gm in all_graph_modules(ep.graph_module):
+        if gm.code == NO_CODE:
+            gm.recompile()
 
 
 def body_modules(gm: fx.GraphModule, node: fx.Node) -> list[fx.GraphModule]:

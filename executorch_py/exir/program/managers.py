@@ -16,7 +16,7 @@ from torch.fx.passes.infra.pass_manager import PassManager as GraphModulePassMan
 
 from executorch_py.exir.dialects.verifier import EXIREdgeDialectVerifier
 from executorch_py.exir.error import ExportError, ExportErrorType
-from executorch_py.exir.ir.graph import copy_program
+from executorch_py.exir.ir.graph import copy_program, generate_code
 from executorch_py.exir.ir.graph_modules import graph_modules
 from executorch_py.exir.passes.user.pass_manager import (
     ExportedProgramPassManager,
@@ -161,8 +161,8 @@ class EdgeProgramManager:
     def _successor(
         self, programs: dict[str, ExportedProgram], config: EdgeCompileConfig
     ) -> EdgeProgramManager:
-        for program in programs.values():  # copies have graphs without generated code
-            program.graph_module.recompile()
+        for program in programs.values():
+            generate_code(program)
         made = EdgeProgramManager(programs, copy.deepcopy(self._config_methods), config)
         made._etrecord = self._etrecord
         return made

@@ -12,6 +12,7 @@ from torch.fx import Node
 from torch.fx.passes.infra.pass_base import PassResult
 from torch.fx.passes.infra.pass_manager import PassManager
 
+from executorch_py.backends.xnnpack import XnnpackPartitioner
 from executorch_py.exir import (
     EdgeCompileConfig,
     EdgeProgramManager,
@@ -292,3 +293,43 @@ def test_the_second_lowering_gives_the_same_bytes(monkeypatch: pytest.MonkeyPatc
     before = str(manager.exported_program().graph)
     assert manager.to_executorch().buffer == manager.to_executorch().buffer
     assert str(manager.exported_program().graph) == before
+
+
+class Steps(torch.nn.Module):
+    """Sums, which a partitioner lowers one by one, between calls that it leaves."""
+
+    def __init__(self, n: int) -> None:
+        super().__init__()
+        self.n = n
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for _ in range(self.n):
+            x = (x + 1).cumsum(0)
+        return x
+
+
+def test_graphs_are_compiled_equally_often_whatever_the_number_of_partitions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    recompile = torch.fx.GraphModule.recompile
+    compiled: list[bool] = []
+    counts = []
+
+    def counted(gm: torch.fx.GraphModule) -> Any:
+        compiled.append(any("call_delegate" in str(node.target) for node in gm.graph.nodes))
+        return recompile(gm)
+
+    monkeypatch.setattr(torch.fx.GraphModule, "recompile", counted)
+    for n in (2, 6):
+        programs = {name: torch.export.export(Steps(n), X) for name in ("lowered", "other")}
+        manager = to_edge(programs)
+        compiled.clear()
+        lowered = manager.to_backend({"lowered": XnnpackPartitioner()})
+        counts.append(sum(compiled))
+        assert len(lowered.exported_program("lowered").graph.find_nodes(op="get_attr")) == n
+        for name in programs:
+            module = lowered.exported_program(name).graph_module
+            code = module.code
+            recompile(module)
+            assert code == module.code
+    assert counts[0] == counts[1]

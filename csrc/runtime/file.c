@@ -22,9 +22,10 @@ static et_status read_header(et_file *file, const uint8_t *head, uint64_t *flatb
   const uint32_t header_bytes = eti_u32(header + 4);
   ET_CHECK(
       has_header && header_bytes >= format->header_bytes, err, (et_status)format->damaged,
-      "extended header: expected the mark '%c%c%c%c' and at least %d bytes, got %s and %lu bytes",
+      "extended header: expected the mark '%c%c%c%c' and at least %d bytes, got mark %x %x %x %x "
+      "and %lu bytes",
       format->magic[0], format->magic[1], format->magic[2], format->magic[3], format->header_bytes,
-      has_header ? "it" : "another", (unsigned long)header_bytes);
+      header[0], header[1], header[2], header[3], (unsigned long)header_bytes);
   // External data stores the flatbuffer's offset in its header; programs have offset 0.
   const uint64_t offset = format->figures_at == 8 ? 0 : eti_u64(header + 8);
   const uint64_t size = eti_u64(figures);

@@ -287,7 +287,7 @@ static const defect defects[] = {
     D("add_mul.pte", nothing, ET_OK, ""),
     D("add_mul.pte", version_one, ET_INVALID_PROGRAM, "version"),
     D("add_mul.pte", wrong_identifier, ET_INVALID_PROGRAM, "ET12"),
-    D("add_mul.pte", short_header, ET_INVALID_PROGRAM, "got it and 20 bytes"),
+    D("add_mul.pte", short_header, ET_INVALID_PROGRAM, "got mark 65 68 30 30 and 20 bytes"),
     D("add_mul.pte", old_header, ET_OK, ""),
     D("add_mul.pte", cut_by_eight, ET_INVALID_PROGRAM, "cut short"),
     D("add_mul.pte", cut_to_63, ET_INVALID_ARGUMENT, "expected at least 64 bytes, got 63"),

@@ -7,6 +7,7 @@
 #include "runtime/bytes.h"
 #include "runtime/check.h"
 #include "runtime/et.h"
+#include "runtime/message_text.h"
 
 #define BLOCK 64  // elements that are computed at a time; the size of a temporary
 #define NO_OPERAND 0xffffffffu
@@ -251,7 +252,7 @@ static et_status check_args(const reference *h, const et_delegate_call *call) {
            (unsigned long)h->n_outputs, call->n_args);
   for (size_t k = 0; k < n_args; k++) {
     ET_CHECK(call->args[k]->tag == ET_TENSOR, call->err, ET_INVALID_TYPE,
-             "argument %zu: expected a tensor, got another value", k);
+             "argument %zu: expected a tensor, got %s", k, eti_kind_name(call->args[k]));
     const et_tensor *t = call->args[k]->as.tensor;
     const bool is_output = k >= h->n_inputs;
     ET_CHECK(t->dtype == ET_F32 && (t->flags & ET_TENSOR_CONTIGUOUS) != 0, call->err,

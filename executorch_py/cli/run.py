@@ -107,9 +107,11 @@ def read_arrays(paths: list[str]) -> list[tuple[str | None, Any]]:
         try:
             loaded = np.load(path, allow_pickle=False)
         except (ValueError, EOFError):
+            with open(path, "rb") as file:
+                head = file.read(8)
             raise ValueError(
-                f"{path}: expected a .npy or .npz file of numbers, got another: write one with "
-                "numpy.save(path, array)"
+                f"{path}: expected a .npy or .npz file of numbers, got one that begins with "
+                f"{head!r}: write one with numpy.save(path, array)"
             ) from None
         if isinstance(loaded, np.ndarray):
             arrays.append((None, loaded))

@@ -74,8 +74,8 @@ def _exported(options: Namespace) -> tuple[Any, ExportedProgram, Examples]:
     if options.model.endswith(".pt2"):
         if options.input or options.dynamic:
             raise ValueError(
-                "--input, --dynamic: expected neither with a .pt2 file, which has its inputs: "
-                "leave them out"
+                "--input, --dynamic: expected neither with a .pt2 file, which has its inputs, got "
+                f"{[*(options.input or []), *(options.dynamic or [])]}: leave them out"
             )
         if not Path(options.model).is_file():
             raise FileNotFoundError(f"MODEL: there is no file {options.model!r}")

@@ -138,7 +138,8 @@ def _range(text: str) -> Range:
     low, high = int(found["low"] or 1), int(found["high"])
     if not low < high or high < 2:
         raise ValueError(
-            f"--dynamic {text}: expected a smallest size below the largest of 2 or more"
+            "--dynamic: expected a smallest size below the largest, which is 2 or more, got "
+            f"{low} and {high} in {text!r}"
         )
     places = tuple(
         (name, int(dim)) for name, _, dim in (p.rpartition(".") for p in found["places"].split(","))

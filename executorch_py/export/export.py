@@ -162,8 +162,8 @@ class ExportSession:
             if wrong:
                 raise ValueError(
                     f"Cannot run {', '.join(wrong)} stage(s) on a {kind.__name__}: expected stages "
-                    f"after {_DONE[kind][-1].name}; change pipeline_stages of the recipe, or pass "
-                    "an nn.Module"
+                    f"after {_DONE[kind][-1].name}, got {list(map(_name, self._pipeline))}; change "
+                    "pipeline_stages of the recipe, or pass an nn.Module"
                 )
         previous: StageType | None = None
         for name in self._pipeline:
@@ -209,7 +209,7 @@ class ExportSession:
         """The exported program of a method."""
         programs: dict[str, ExportedProgram] = self._result(StageType.TORCH_EXPORT)
         if method_name not in programs:
-            raise KeyError(f"no method {method_name!r}; expected one of {sorted(programs)}")
+            raise KeyError(f"method_name: expected one of {sorted(programs)}, got {method_name!r}")
         return programs[method_name]
 
     def get_edge_program_manager(self) -> EdgeProgramManager:
@@ -245,7 +245,10 @@ class ExportSession:
         """The first of the example inputs of a method."""
         if method_name not in self._example_inputs:
             there = sorted(self._example_inputs)
-            raise KeyError(f"no example_inputs of method {method_name!r}; expected one of {there}")
+            raise KeyError(
+                f"method_name: expected a method with example_inputs, one of {there}, got "
+                f"{method_name!r}"
+            )
         artifact = PipelineArtifact(None, self._context)
         inputs: tuple[Any, ...] = samples_of(artifact, method_name)[0]
         return inputs

@@ -109,7 +109,9 @@ class ExportRecipe:
         made = cls._registry.create_recipe(recipe, backend, **kwargs)
         if made is None:
             known = [kind.value for kind in cls._registry.get_supported_recipes(backend)]
-            raise ValueError(f"'{backend}' has no recipe '{recipe.value}'; expected one of {known}")
+            raise ValueError(
+                f"recipe: expected one of {known}, which '{backend}' has, got {recipe.value!r}"
+            )
         return made
 
     @classmethod

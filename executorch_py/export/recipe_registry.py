@@ -28,7 +28,7 @@ class RecipeRegistry:
     def _provider(self, backend: str) -> BackendRecipeProvider:
         if backend not in self._providers:
             raise ValueError(
-                f"no backend '{backend}'; expected one of {sorted(self._providers)}: import the "
+                f"backend: expected one of {sorted(self._providers)}, got {backend!r}: import the "
                 "package of its recipes"
             )
         return self._providers[backend]

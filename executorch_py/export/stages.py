@@ -77,7 +77,9 @@ class Stage(ABC):
     def get_artifacts(self) -> PipelineArtifact:
         """The artifact of the last run."""
         if self._artifact is None:
-            raise RuntimeError(f"{type(self).__name__}: expected a run before its artifact is read")
+            raise RuntimeError(
+                f"{type(self).__name__}: expected a run before its artifact is read, got none"
+            )
         return self._artifact
 
 

@@ -164,8 +164,8 @@ def _tallies(reference: fx.GraphModule, quantized: fx.GraphModule) -> dict[str, 
             made[node.name] = _Tally(there[node.name], node.name, None)
     if not made:
         raise ValueError(
-            "the models have no layer in common: expected `quantized` to be made of `model` by "
-            "convert_pt2e"
+            "quantized: expected what convert_pt2e made of `model`, got a model without a layer in "
+            "common"
         )
     return made
 

@@ -83,8 +83,8 @@ def xnnpack_options(options: Mapping[str, Mapping[str, Any]] | None) -> XnnpackO
     saves = _boolean("save_weight_cache_on_disk", given.pop("save_weight_cache_on_disk", True))
     if given:
         raise _invalid(
-            f"{XNNPACK} has no option {sorted(given)[0]!r}; expected workspace_sharing_mode, "
-            "weight_cache_enabled, packed_cache_path or save_weight_cache_on_disk"
+            f"{XNNPACK}: expected workspace_sharing_mode, weight_cache_enabled, packed_cache_path "
+            f"or save_weight_cache_on_disk, got {sorted(given)[0]!r}"
         )
     if path is not None and not enabled:
         raise _invalid("packed_cache_path: expected weight_cache_enabled to be True, got False")

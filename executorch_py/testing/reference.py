@@ -102,8 +102,8 @@ class _Float64(TorchDispatchMode):
             for leaf in pytree.tree_leaves(written):
                 if isinstance(leaf, torch.Tensor) and leaf.dtype in WIDE:
                     raise NoReference(
-                        f"{func} writes to a {leaf.dtype} tensor, expected a parameter, a buffer "
-                        "or an input"
+                        f"{func}: expected a parameter, a buffer or an input to write to, got "
+                        f"a {leaf.dtype} tensor that is none of these"
                     )
 
 

@@ -69,14 +69,14 @@ def _operators(path: Path, cc: Sequence[str]) -> tuple[str, ...]:
     names = _OPERATOR.findall(_preprocessed(path, cc, "-E", "-P"))
     if not names:
         raise ValueError(
-            f'{path} defines no operator: expected a table with names such as "mylib::softcap.out" '
-            "and ET_OP_LIBRARY (`executorch_py build-ops --example` prints a complete file)"
+            f'{path}: expected a table with names such as "mylib::softcap.out" and ET_OP_LIBRARY, '
+            "got no operator (`executorch_py build-ops --example` prints a complete file)"
         )
     ordered = sorted(names, key=str.encode)
     if names != ordered:
         raise ValueError(
             f"{path}: expected a table sorted by operator name, since lookup in it is a binary "
-            f"search; order its rows by name: {', '.join(ordered)}"
+            f"search: {', '.join(ordered)}, got {', '.join(names)}"
         )
     return tuple(names)
 

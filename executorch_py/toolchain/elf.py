@@ -53,7 +53,7 @@ class Graph:
 def add_object(graph: Graph, path: str) -> None:
     data = Path(path).read_bytes()
     if data[:4] != b"\x7fELF" or data[5] != 1:
-        raise ValueError(f"{path}: expected a little-endian ELF object, got another file")
+        raise ValueError(f"{path}: expected a little-endian ELF object, got bytes {data[:6]!r}")
     wide = data[4] == 2
     sections = _sections(data, wide)
     for i, section in enumerate(sections):

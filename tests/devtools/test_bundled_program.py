@@ -55,7 +55,7 @@ def test_a_bundle_runs_and_its_outputs_are_compared(program: Any) -> None:
     module = portable_lib._load_bundled_program_from_buffer(data)
     outputs = module.verify_result_with_bundled_expected_output("forward", 0)
     torch.testing.assert_close(outputs, list(Scaled()(X, 2)))
-    with pytest.raises(RuntimeError, match="output 0 differs from the bundle's expected output"):
+    with pytest.raises(RuntimeError, match="output 0 differs from the bundle's output"):
         module.verify_result_with_bundled_expected_output("forward", 1)
     assert module.verify_result_with_bundled_expected_output("forward", 1, 0.0, 100.0)
     inner = portable_lib._load_for_executorch_from_bundled_program(module)
@@ -85,7 +85,7 @@ def test_the_tables_come_back_and_values_lie_rows_first(program: Any, tmp_path: 
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: suites(method="absent"), r"'absent'.*program's methods \['forward', 'words'\]"),
+        (lambda: suites(method="absent"), r"methods \['forward', 'words'\], got 'absent'"),
         (lambda: suites(MethodTestCase([X])), "test case 0: expected 2 inputs, got 1"),
         (
             lambda: suites(MethodTestCase([X.int(), 2])),

@@ -296,8 +296,11 @@ def test_a_folder_with_custom_files_builds_again_by_make_alone(
     ("text", "message"),
     [
         (None, "no such C file"),
-        ("int x;\n", "defines no operator"),
-        ('const char *n[] = {"my::b.out", "my::a"};\n', "order its rows by name: my::a, my::b.out"),
+        ("int x;\n", "and ET_OP_LIBRARY, got no operator"),
+        (
+            'const char *n[] = {"my::b.out", "my::a"};\n',
+            "binary search: my::a, my::b.out, got my::b.out, my::a",
+        ),
         ('#include "absent.h"\n', "absent.h"),
     ],
 )

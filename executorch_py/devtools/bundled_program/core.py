@@ -81,8 +81,8 @@ class BundledProgram:
             plan = plans.get(suite.method_name)
             if plan is None:
                 raise BundleError(
-                    f"test suite of method {suite.method_name!r}: expected one of the program's "
-                    f"methods {sorted(plans)}"
+                    f"test suite: expected one of the program's methods {sorted(plans)}, got "
+                    f"{suite.method_name!r}"
                 )
             for i, case in enumerate(suite.test_cases):
                 _check_case(f"method {plan.name!r}, test case {i}", plan, case)

@@ -63,6 +63,6 @@ def verify_case(
             )
         except AssertionError as error:
             raise OutputMismatch(
-                f"{where}, output {i} differs from the bundle's expected output: {error}"
+                f"{where}, output {i} differs from the bundle's output: {error}"
             ) from None
     return outputs

@@ -236,8 +236,8 @@ def _check_inputs(program: ExportedProgram, known: set[str], who: str) -> None:
         tag = node.meta.get("delegation_tag")
         if node.op == "placeholder" and tag in known and node.name not in data:
             raise RuntimeError(
-                f"{who} tagged the input '{node.name}' with '{tag}': expected tags on operators, "
-                "parameters, buffers and constants; inputs must not be tagged"
+                f"{who}: expected tags on operators, parameters, buffers and constants, got tag "
+                f"'{tag}' on the input '{node.name}'; inputs must not be tagged"
             )
 
 

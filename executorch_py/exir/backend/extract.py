@@ -85,7 +85,7 @@ class Extraction:
             if node.meta.get("delegation_tag") != self._tag:
                 continue
             if node.op == "output":
-                raise RuntimeError(f"the output node has tag '{self._tag}': expected no tag on it")
+                raise RuntimeError(f"the output node: expected no tag, got '{self._tag}'")
             if node.op == "placeholder":
                 self._check_placeholder(node)
             inside.append(node)
@@ -101,8 +101,8 @@ class Extraction:
         spec = self._signature.get(node.name)
         if spec is None or spec.kind not in _DATA_ORDER:
             raise RuntimeError(
-                f"placeholder '{node.name}' has tag '{self._tag}': expected a parameter, buffer "
-                "or constant; inputs must not be tagged"
+                f"tag '{self._tag}': expected a parameter, buffer or constant, got the placeholder "
+                f"'{node.name}'; inputs must not be tagged"
             )
         for user in node.users:
             other = user.meta.get("delegation_tag")

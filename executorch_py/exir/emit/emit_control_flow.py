@@ -49,7 +49,10 @@ def copy_values(em: MethodEmitter, sources: Sequence[Ref], targets: Sequence[Ref
     for i, source in enumerate(sources):
         if source in targets[:i]:
             if em.values.tensor(source) is not None:
-                raise InternalError(f"loop body: expected carried tensor {i} at its own position")
+                raise InternalError(
+                    f"loop body: expected carried tensor {i} at its own position, got it at "
+                    f"{targets.index(source)}"
+                )
             saved = em.values.fresh(em.values.values[source.id].val)
             em.code.move(source, saved)
             sources[i] = saved

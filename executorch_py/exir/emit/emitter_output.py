@@ -49,11 +49,16 @@ def emit_program(
     """
     if isinstance(methods, ExportedProgram):
         methods = {"forward": methods}
-    wrong = [name for name, ep in methods.items() if not isinstance(ep, ExportedProgram)]
+    wrong = {
+        name: type(ep).__name__
+        for name, ep in methods.items()
+        if not isinstance(ep, ExportedProgram)
+    }
     if wrong:
         raise ExportError(
             ExportErrorType.INVALID_INPUT_TYPE,
-            f"methods {wrong}: expected an ExportedProgram each",
+            f"methods {list(wrong)}: expected an ExportedProgram each, got "
+            f"{', '.join(wrong.values())}",
         )
     state = ProgramState()
     emitted = {

@@ -14,8 +14,8 @@ def unwrap_op_overload(target: object) -> OpOverload:
     op = op_overload(target)
     if op is None:
         raise TypeError(
-            f"{target!r} is a {type(target).__name__}, expected an operator overload such as "
-            "torch.ops.aten.add.Tensor or exir_ops.edge.aten.add.Tensor"
+            "expected an operator overload such as torch.ops.aten.add.Tensor or "
+            f"exir_ops.edge.aten.add.Tensor, got {target!r} of type {type(target).__name__}"
         )
     return op
 

@@ -212,8 +212,8 @@ class BankedGreedy:
             for bank in self.target.banks
         )
         raise BankPlacementError(
-            f"banks: expected room for {spec!r}, which needs {spec.allocated_memory} bytes; free "
-            f"are {free}; enlarge a bank, or add one. The map: {self.target.describe()}"
+            f"banks: expected room for {spec!r}, which needs {spec.allocated_memory} bytes, got "
+            f"free bytes {free}; enlarge a bank, or add one. The map: {self.target.describe()}"
         )
 
 

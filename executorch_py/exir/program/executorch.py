@@ -172,7 +172,7 @@ class ExecutorchProgramManager:
         """The lowered program of a method; KeyError names the methods there are."""
         if method_name not in self._execution_programs:
             there = sorted(self._execution_programs)
-            raise KeyError(f"no method '{method_name}': expected one of {there}")
+            raise KeyError(f"method_name: expected one of {there}, got {method_name!r}")
         return self._execution_programs[method_name]
 
     @property

@@ -94,7 +94,7 @@ class EdgeProgramManager:
         """The edge program of a method; KeyError names the methods there are."""
         if method_name not in self._edge_programs:
             there = sorted(self._edge_programs)
-            raise KeyError(f"no method '{method_name}': expected one of {there}")
+            raise KeyError(f"method_name: expected one of {there}, got {method_name!r}")
         return self._edge_programs[method_name]
 
     def transform(

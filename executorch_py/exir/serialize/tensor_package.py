@@ -106,13 +106,13 @@ def _members(path: str | os.PathLike[str]) -> dict[str, bytes]:
             return {name: package.read(name) for name in known if name in found}
     except (zipfile.BadZipFile, EOFError) as error:
         raise ValueError(
-            f"{os.fspath(path)}: expected a zip file that is whole: {error}"
+            f"{os.fspath(path)}: expected a zip file that is whole, got {error}"
         ) from error
 
 
 def _checked_aliases(aliases: Any) -> dict[str, str]:
     if not isinstance(aliases, dict) or not all(isinstance(v, str) for v in aliases.values()):
-        raise ValueError(f"{ALIASES_ENTRY}: expected an object of strings")
+        raise ValueError(f"{ALIASES_ENTRY}: expected an object of strings, got {aliases!r:.200}")
     if _METADATA in aliases:
         raise ValueError(f"{ALIASES_ENTRY}: the key '{_METADATA}' is reserved by the format")
     return aliases
@@ -144,8 +144,7 @@ def _check_shared_memory(
     for keys in keys_of.values():
         if len(keys) > 1 and not set(keys).isdisjoint(mutable_keys):
             raise ValueError(
-                f"constants {sorted(keys)} share memory and some are mutable: expected one key for "
-                "one state"
+                f"constants: expected one key for memory that is mutable, got {sorted(keys)}"
             )
 
 

@@ -153,8 +153,8 @@ class ExecuTorchProgram:
         names = self._methods.program.method_names()
         if not 0 <= method_index < len(names):
             raise InvalidArgument(
-                f"method {method_index}: expected an index below {len(names)}, the number of "
-                "methods [InvalidArgument, error: 0x12]"
+                f"method_index: expected at least 0 and less than {len(names)}, the number of "
+                f"methods, got {method_index} [InvalidArgument, error: 0x12]"
             )
         return names[method_index]
 

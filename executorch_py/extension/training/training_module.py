@@ -87,9 +87,9 @@ class TrainingModule:
         if layout is None:
             if method_name not in self.training_methods():
                 raise InvalidArgument(
-                    f"method {quoted(method_name)}: expected a training method, the program has "
-                    f"{quoted_list(self.training_methods())}; export with "
-                    "torch.export.experimental._export_forward_backward "
+                    f"method_name: expected a training method, one of "
+                    f"{quoted_list(self.training_methods())}, got {quoted(method_name)}; export "
+                    "with torch.export.experimental._export_forward_backward "
                     "[InvalidArgument, error: 0x12]"
                 )
             names = self.model.run_method(f"{NAMES}{method_name}")

@@ -146,7 +146,9 @@ def test_tensors_are_aligned_behind_memory_of_any_reserved_size(reserved: list[i
 
 
 def test_a_tensor_without_room_is_refused_with_the_banks() -> None:
-    with pytest.raises(BankPlacementError, match="needs 4096 bytes; free are sram 1024 of 1024"):
+    with pytest.raises(
+        BankPlacementError, match="needs 4096 bytes, got free bytes sram 1024 of 1024"
+    ):
         plan([tensor(4096)], [Bank("sram", 1024, 1)])
     with pytest.raises(BankPlacementError, match=r"pinned to bank sram .* got 4096 of 4096"):
         plan([tensor(8192, mem_id=1)])

@@ -447,7 +447,8 @@ class XnnpackDynamicallyQuantizedPartitioner(XnnpackPartitioner):
         if "config_precisions" in kwargs:
             raise ValueError(
                 "config_precisions: expected none, as XnnpackDynamicallyQuantizedPartitioner is "
-                "DYNAMIC_QUANT by definition; leave it out, or use XnnpackPartitioner"
+                f"DYNAMIC_QUANT by definition, got {kwargs['config_precisions']!r}; leave it out, "
+                "or use XnnpackPartitioner"
             )
         super().__init__(config_precisions=ConfigPrecisionType.DYNAMIC_QUANT, **kwargs)
 

@@ -109,7 +109,8 @@ class XNNPACKQuantizer(Quantizer):
         _check_config(quantization_config)
         if not _patterns_of(operator_type) and not _overloads(operator_type) & (CAT | EMBEDDINGS):
             raise ValueError(
-                f"{operator_type} cannot be quantized for XNNPACK; expected one of {_supported()}"
+                "operator_type: expected an operator that XNNPACK runs quantized, one of "
+                f"{_supported()}, got {operator_type}"
             )
         if _overloads(operator_type) & EMBEDDINGS:
             _check_embeddings(quantization_config, str(operator_type))

@@ -58,7 +58,9 @@ def quantize_input(
     """
     names = exported_program.graph_signature.user_inputs
     if not 0 <= input_index < len(names):
-        raise ValueError(f"input {input_index} does not exist: expected less than {len(names)}")
+        raise ValueError(
+            f"input_index: expected at least 0 and less than {len(names)}, got {input_index}"
+        )
     graph = exported_program.graph
     (node,) = (n for n in placeholders(graph) if n.name == names[input_index])
     quantize = _only_quantize(graph, node, input_index)
@@ -91,8 +93,8 @@ def _only_quantize(graph: fx.Graph, node: fx.Node, index: int) -> fx.Node:
     if len(ways) != 1 or op_key(users[0].target) != _QUANTIZE:
         read_by = [str(user.target) for user in users]
         raise ValueError(
-            f"input {index} ('{node.name}') is read by {read_by}: expected one "
-            "quantize_per_tensor; quantize the input in the model, or leave it out"
+            f"input {index} ('{node.name}'): expected one quantize_per_tensor that reads it, got "
+            f"{read_by}; quantize the input in the model, or leave it out"
         )
     first, *others = users
     for other in others:
@@ -120,12 +122,14 @@ def quantize_output(exported_program: ExportedProgram, output_index: int) -> Par
     node = output_node(graph)
     outputs = list(node.args[0])
     if not 0 <= output_index < len(outputs):
-        raise ValueError(f"output {output_index} does not exist: expected less than {len(outputs)}")
+        raise ValueError(
+            f"output_index: expected at least 0 and less than {len(outputs)}, got {output_index}"
+        )
     dequantize: Any = outputs[output_index]
     if op_key(getattr(dequantize, "target", None)) != _DEQUANTIZE:
         made_by = getattr(dequantize, "target", dequantize)
         raise ValueError(
-            f"output {output_index} is made by {made_by}: expected dequantize_per_tensor; "
+            f"output {output_index}: expected dequantize_per_tensor that makes it, got {made_by}; "
             "dequantize it in the model, or leave it out"
         )
     outputs[output_index] = dequantize.args[0]

@@ -43,8 +43,8 @@ def _copy_form(node: Node) -> torch._ops.OpOverload:
     if copy is None:
         raise ExportError(
             ExportErrorType.NOT_SUPPORTED,
-            f"node '{node.name}' calls {op}, which returns a view of its input: expected that "
-            f"{op.namespace}::{name}_copy exists to be used instead.\n{node.stack_trace or ''}\n"
+            f"node '{node.name}': expected an operator {op.namespace}::{name}_copy to be used "
+            f"instead of a view of its input, got only {op}.\n{node.stack_trace or ''}\n"
             "Define that operator, or a decomposition of this one.",
         )
     found: torch._ops.OpOverload = copy

@@ -43,6 +43,6 @@ class PassRegistry:
         if key not in cls.registry:
             raise ExportError(
                 ExportErrorType.MISSING_PROPERTY,
-                f"no pass is registered as '{key}': expected one of {sorted(cls.registry)}",
+                f"pass name: expected one of {sorted(cls.registry)}, got {key!r}",
             )
         return cls.registry[key]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from support.prose import paragraphs
+from support.prose import c_strings, paragraphs, raised
 from support.tree import c_files, python_files, text
 
 # A sentence that begins with one of these words and is no question.
@@ -31,6 +31,8 @@ MESSAGES = (
     r'"[^"]*\bneeds (?:at least|an? dimension)\b',
     r'"argument (?:%zu|\d+): expected (?:a )?\w+"',
 )
+# Texts that stop at "expected", since the code that follows appends the values and "got".
+IN_PARTS = {("csrc/runtime/method_io.c", "input %zu: expected ")}
 
 
 def test_no_sentence_begins_with_what_who_or_where() -> None:
@@ -67,3 +69,21 @@ def test_messages_say_what_was_expected() -> None:
         if re.search(pattern, line)
     ]
     assert not wrong, "\n".join(wrong)
+
+
+def test_messages_that_say_what_was_expected_say_what_was_got() -> None:
+    """A rule of texts in C and of messages that Python raises."""
+    found = [(path, line, words) for path in c_files("csrc/") for line, words in c_strings(path)]
+    found += [
+        (path, line, words)
+        for path in python_files("executorch_py/")
+        for line, words in raised(path)
+    ]
+    wrong = {
+        (path, words): f"{path}:{line}: {words[:120]!r}"
+        for path, line, words in found
+        if re.search(r"\bexpected\b", words) and not re.search(r"(?s)\bexpected\b.*\bgot\b", words)
+    }
+    assert wrong.keys() >= IN_PARTS, f"of no use: {IN_PARTS - wrong.keys()}"
+    lines = [line for message, line in wrong.items() if message not in IN_PARTS]
+    assert not lines, "write 'expected X, got Y':\n" + "\n".join(lines)

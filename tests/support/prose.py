@@ -1,7 +1,8 @@
-"""Comments and docstrings of the checkout as plain sentences, for tests of their wording."""
+"""Comments, docstrings and messages of the checkout as plain text, for tests of their wording."""
 
 from __future__ import annotations
 
+import ast
 import io
 import re
 import tokenize
@@ -18,6 +19,38 @@ def paragraphs() -> Iterator[tuple[str, int, str]]:
     for path in python_files():
         for line, words in _python_comments(text(path)):
             yield path, line, words
+
+
+_C_STRING = r'"(?:[^"\\\n]|\\.)*"'
+_C_TOKEN = re.compile(rf"//[^\n]*|/\*.*?\*/|'(?:[^'\\\n]|\\.)+'|{_C_STRING}", re.DOTALL)
+_C_JOINED = re.compile(rf"(?:{_C_STRING}(?:\s|\bPRI\w+\b)*)+")
+
+
+def c_strings(path: str) -> Iterator[tuple[int, str]]:
+    """(line, text) of each string of a C file; strings that the compiler joins are one text."""
+
+    def without(token: re.Match[str]) -> str:
+        return token[0] if token[0][0] == '"' else "\n" * token[0].count("\n")
+
+    source = _C_TOKEN.sub(without, text(path))
+    for found in _C_JOINED.finditer(source):
+        words = "".join(part[1:-1] for part in re.findall(_C_STRING, found[0]))
+        yield source.count("\n", 0, found.start()) + 1, words
+
+
+def raised(path: str) -> Iterator[tuple[int, str]]:
+    """(line, text) of what each `raise` of a Python file raises, with {} in place of values."""
+    for node in ast.walk(ast.parse(text(path))):
+        if isinstance(node, ast.Raise) and node.exc is not None:
+            yield node.lineno, _words(node.exc)
+
+
+def _words(node: ast.AST) -> str:
+    if isinstance(node, ast.Constant):
+        return node.value if isinstance(node.value, str) else "{}"
+    if isinstance(node, ast.FormattedValue):
+        return "{}"
+    return "".join(map(_words, ast.iter_child_nodes(node)))
 
 
 def _c_comments(source: str) -> Iterator[tuple[int, str]]:

@@ -20,6 +20,7 @@ from torchao.quantization.pt2e.quantizer import (
 from executorch_py.exir.ir.op_traits import op_key
 
 KEY = "quantization_annotation"
+LEFT_FLOAT = "left_float"  # key in `meta`: of a node, why it stays float; of a model, its rows
 GREATEST = 3.4028235e15  # torch.histc, which observers use, is wrong beyond this number
 
 

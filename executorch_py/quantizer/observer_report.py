@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch import fx, nn
 
+from executorch_py.quantizer.annotate import LEFT_FLOAT
 from executorch_py.quantizer.observers import Watched, observers_of
 
-LEFT_FLOAT = "left_float"  # key of a model's `meta`, where a quantizer lists calls left float
 DEAD = 0.5  # share of unused integers from which on the summary counts an observer
 
 

@@ -259,12 +259,17 @@ def watch(observers: dict[Any, Any]) -> None:
 
 
 def count_places(prepared: fx.GraphModule) -> None:
-    """Set in the observers of a model how often the graph calls each."""
+    """Set in the observers of a model how often the graph calls each, and forget uncalled ones.
+
+    torchao inserts no observer of a buffer that a call changes in place.
+    """
     calls = [n for n in prepared.graph.nodes if n.op == "call_module"]
     counts = Counter(prepared.get_submodule(str(n.target)) for n in calls)
     for module, count in counts.items():
         if isinstance(module, Watched):
             module.n_places = count
+            every = module.observers
+            every.members[:] = [(name, o) for name, o in every.members if o in counts]
 
 
 def place_name(place: fx.Node | tuple[fx.Node, fx.Node]) -> str:

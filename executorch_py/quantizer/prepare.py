@@ -19,6 +19,7 @@ from executorch_py.exir.ir.match import argument
 from executorch_py.exir.ir.warn import warn_caller
 from executorch_py.quantizer import fold_batch_norm
 from executorch_py.quantizer.annotate import AnnotationWarning
+from executorch_py.quantizer.in_place import keep_writes
 from executorch_py.quantizer.observers import (
     count_places,
     has_observers,
@@ -74,6 +75,7 @@ def check_quantizer(quantizer: Any) -> None:
 
 def annotated(model: fx.GraphModule, quantizer: Quantizer) -> fx.GraphModule:
     """The model after the quantizer's transformation, annotation and validation."""
+    keep_writes(model)
     model = quantizer.transform_for_annotation(model)
     quantizer.annotate(model)
     quantizer.validate(model)

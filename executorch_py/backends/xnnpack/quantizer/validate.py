@@ -30,6 +30,7 @@ from executorch_py.exir.ir.op_traits import is_getitem, op_key
 from executorch_py.exir.ir.warn import warn_caller
 from executorch_py.quantizer.annotate import (
     KEY,
+    LEFT_FLOAT,
     AnnotationError,
     AnnotationWarning,
     data_of,
@@ -38,12 +39,12 @@ from executorch_py.quantizer.annotate import (
     only_user,
     output_spec,
 )
-from executorch_py.quantizer.observer_report import LEFT_FLOAT, Table
+from executorch_py.quantizer.observer_report import Table
 from executorch_py.quantizer.observers import is_constant, module_path, names_of, node_name
 from executorch_py.quantizer.patterns import LIMITS, SHARING, Match, NodeFilter, Operand
 from executorch_py.quantizer.spec import QuantizationConfig
 
-WHY = LEFT_FLOAT  # key in `meta`: of a node, why it stays float; of a model, its rows
+WHY = LEFT_FLOAT
 NOT_SET = "no configuration or filter selects it"
 NO_SCALE = "it takes the scale of its operand, which has none"
 

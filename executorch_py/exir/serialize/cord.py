@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import io
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, BinaryIO
 
@@ -26,8 +26,6 @@ CordBuffer = bytes | FileBackedData
 _SAMPLE_BYTES = 64
 # A row of the matrix that a checksum sums, in 64-bit words: its column sums stay in the L1 cache.
 _ROW_WORDS = 4096
-# Bytes that are rearranged at once: new memory costs more than the copy, and is used again here.
-_SLAB_BYTES = 4 << 20
 
 
 class StoredTensor:
@@ -52,33 +50,18 @@ class StoredTensor:
 
     def view(self) -> memoryview:
         """The bytes; RuntimeError if they are no longer those that were exported."""
-        self._check_unchanged()
-        return _bytes_of(self._arranged.contiguous()) if self._moves else self._memory
-
-    def slabs(self) -> Iterator[memoryview]:
-        """The bytes of `view`, in order and in pieces, so that no second copy of them is held."""
-        if not self._moves:
-            yield self.view()
-            return
-        self._check_unchanged()
-        row_bytes = max(len(self) // self._arranged.shape[0], 1)
-        for rows in self._arranged.split(max(_SLAB_BYTES // row_bytes, 1)):
-            yield _bytes_of(rows.contiguous())
-
-    @cached_property
-    def digest(self) -> str:
-        """SHA-256 of the bytes, as text."""
-        digest = hashlib.sha256()
-        for slab in self.slabs():
-            digest.update(slab)
-        return digest.hexdigest()
-
-    def _check_unchanged(self) -> None:
         if _checksum(self._memory) != self._checksum:
             raise RuntimeError(
                 f"the tensor '{self.name}' was changed after to_executorch() and before the "
                 "program was written; write it first, or call to_executorch() again"
             )
+        # Rearranged as a whole: torch copies a transposed matrix in blocks, but not parts of one.
+        return _bytes_of(self._arranged.contiguous()) if self._moves else self._memory
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the bytes, as text."""
+        return hashlib.sha256(self.view()).hexdigest()
 
     def _first_bytes(self) -> bytes:
         if not self._moves:
@@ -180,8 +163,5 @@ class Cord:
         for piece in self._pieces:
             if isinstance(piece, FileBackedData):
                 piece.write_to_file(outfile)
-            elif isinstance(piece, StoredTensor):
-                for slab in piece.slabs():
-                    outfile.write(slab)
             else:
-                outfile.write(piece)
+                outfile.write(piece.view() if isinstance(piece, StoredTensor) else piece)

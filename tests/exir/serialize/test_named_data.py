@@ -131,7 +131,7 @@ def test_a_transposed_tensor_notices_a_change_of_the_weight_behind_it() -> None:
         bytes(stored)
 
 
-def test_a_transposed_tensor_of_many_megabytes_is_written_in_order() -> None:
+def test_a_large_transposed_tensor_is_written_in_order() -> None:
     weight = torch.arange(3 << 20, dtype=torch.int32).reshape(1 << 10, 3 << 10)
     stored, copied = StoredTensor(weight.t(), "w", [0, 1]), weight.t().contiguous()
     out = io.BytesIO()

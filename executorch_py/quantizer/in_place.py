@@ -46,7 +46,7 @@ _MAY_RETURN_OPERAND = frozenset(
 def keep_writes(model: fx.GraphModule) -> None:
     """Replace the writes that can be replaced; mark the values that other writes touch as float."""
     graph = model.graph
-    writes = [node for node in graph.nodes if _writes(node)]
+    writes = [node for node in graph.nodes if writes_in_place(node)]
     if not writes:
         return
     memory = _Memory(graph)
@@ -99,7 +99,8 @@ class _Memory:
         return list(dict.fromkeys(user for node in nodes for user in node.users))
 
 
-def _writes(node: fx.Node) -> bool:
+def writes_in_place(node: fx.Node) -> bool:
+    """Whether a call writes to its first operand."""
     op = op_overload(node.target) if node.op == "call_function" else None
     if op is None or not node.args or not isinstance(node.args[0], fx.Node):
         return False
@@ -129,4 +130,4 @@ def _is_float(write: fx.Node) -> bool:
     return all(is_float(node) for node in write.all_input_nodes)
 
 
-__all__ = ["keep_writes"]
+__all__ = ["keep_writes", "writes_in_place"]

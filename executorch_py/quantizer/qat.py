@@ -8,13 +8,15 @@ each side's convert accepts the other's prepared model.
 
 from __future__ import annotations
 
+import functools
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import fx
+from torch._ops import OpOverload
 from torchao.quantization.pt2e import FakeQuantizeBase
 from torchao.quantization.pt2e import quantize_pt2e as torchao_pt2e
 from torchao.quantization.pt2e.quantizer import DerivedQuantizationSpec, Quantizer
@@ -23,6 +25,7 @@ from executorch_py.exir.ir.match import argument
 from executorch_py.exir.ir.warn import warn_caller
 from executorch_py.quantizer import fold_batch_norm
 from executorch_py.quantizer.annotate import KEY, AnnotationWarning
+from executorch_py.quantizer.in_place import writes_in_place
 from executorch_py.quantizer.observers import (
     WatchedFakeQuantize,
     names_of,
@@ -34,6 +37,7 @@ from executorch_py.quantizer.prepare import annotated, insert_observers
 aten = torch.ops.aten
 _MODE = "_exported_training"  # torchao's attribute for the mode of a prepared model
 _DROPOUT = "dropout_p"  # attention has this share and no argument for the mode
+_RENAMED = "renamed_operator"  # attribute of a function that stands for an operator
 _MODE_ARGUMENTS = ("train", "training", _DROPOUT)
 
 
@@ -78,21 +82,42 @@ def convert_pt2e(
     for norm in list(_calls(model, aten.batch_norm.default)):
         _fold(model, norm)
     _drop_counters(model)
-    for norm in list(_calls(model, aten.batch_norm.default)):
-        norm.target = _norm_left_float
+    for node in [*_calls(model, aten.batch_norm.default), *_writes_to_results(model)]:
+        node.target = _renamed(node.target)
     made: fx.GraphModule = torchao_pt2e.convert_pt2e(
         model, use_reference_representation, fold_quantize
     )
-    for norm in list(_calls(made, _norm_left_float)):
-        norm.target = aten.batch_norm.default
+    for node in made.graph.nodes:
+        node.target = getattr(node.target, _RENAMED, node.target)
     made.recompile()
     return made
 
 
-def _norm_left_float(*args: Any) -> torch.Tensor:
-    """A batch norm under another name, which torchao's convert does not try to fuse."""
-    result: torch.Tensor = aten.batch_norm.default(*args)
-    return result
+@functools.cache
+def _renamed(op: OpOverload) -> Callable[..., Any]:
+    """A call that torchao's convert does not know, so that it does nothing about it.
+
+    Batch norms that stay float are not fused. Writes in place are not searched for the buffers that
+    they change: the search takes time exponential in the depth of the graph.
+    """
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return op(*args, **kwargs)
+
+    setattr(call, _RENAMED, op)
+    fx.node.has_side_effect(call)  # so that a write without users is kept
+    return call
+
+
+def _writes_to_results(model: fx.GraphModule) -> list[fx.Node]:
+    """Writes to values that depend on an input, which are no buffers of the model."""
+    depends: dict[fx.Node, bool] = {}
+    found = []
+    for node in model.graph.nodes:
+        depends[node] = node.op == "placeholder" or any(depends[n] for n in node.all_input_nodes)
+        if writes_in_place(node) and depends[node.args[0]]:
+            found.append(node)
+    return found
 
 
 def move_exported_model_to_eval(model: fx.GraphModule) -> fx.GraphModule:

@@ -184,6 +184,30 @@ def test_values_with_many_paths_to_constants_are_prepared_at_once() -> None:
     assert prepared(Paths(), torch.rand(2, 3) / 2**60)
 
 
+def test_writes_to_values_with_many_paths_are_converted_at_once() -> None:
+    """torchao follows each path from the operand of a copy_ or put_: here 2 to the power of 60."""
+
+    class Paths(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            torch.manual_seed(0)
+            self.linear = nn.Linear(4, 4)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            y = self.linear(x)
+            for _ in range(60):
+                y = (y + y.abs()) * 0.5
+            y[:, :2].copy_(x[:, 2:])
+            return y
+
+    x = torch.randn(5, 4)
+    observed = prepared(Paths(), x)
+    calibrate(observed, [(x,), (-x,)], progress=False)
+    made = convert_pt2e(observed)
+    assert torch.ops.aten.copy_.default in {node.target for node in made.graph.nodes}
+    assert_some_steps_away(made(x), Paths()(x))
+
+
 class AddsInPlace:
     """A quantizer without the marks of others: it annotates a buffer that is changed in place."""
 

@@ -14,7 +14,7 @@ import torch
 from torch import fx
 from torch._ops import OpOverload
 
-from executorch_py.exir.ir.op_traits import op_overload
+from executorch_py.exir.ir.op_traits import mutated_positions, op_overload
 from executorch_py.quantizer.annotate import LEFT_FLOAT, is_float, mark
 
 aten = torch.ops.aten
@@ -104,8 +104,7 @@ def writes_in_place(node: fx.Node) -> bool:
     op = op_overload(node.target) if node.op == "call_function" else None
     if op is None or not node.args or not isinstance(node.args[0], fx.Node):
         return False
-    first = op._schema.arguments[0].alias_info
-    return first is not None and first.is_write
+    return 0 in mutated_positions(op)
 
 
 def _operands_shared(node: fx.Node) -> Iterator[fx.Node]:

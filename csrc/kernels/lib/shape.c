@@ -14,12 +14,12 @@ const char *eti_shape_text(const eti_shape *shape, char text[ETI_SHAPE_TEXT]) {
 }
 
 const char *eti_tensor_text(const et_tensor *t, char text[ETI_TENSOR_TEXT]) {
-  const eti_shape shape = eti_shape_of(t);
   const char *const name = et_dtype_name((et_dtype)t->dtype);
   const size_t n = strlen(name);
   ET_ASSERT(n + ETI_SHAPE_TEXT <= ETI_TENSOR_TEXT);
   memcpy(text, name, n);
-  eti_shape_text(&shape, text + n);
+  const eti_text sizes = eti_sizes_text(t->sizes, t->rank);
+  memcpy(text + n, sizes.text, sizeof sizes.text);
   return text;
 }
 

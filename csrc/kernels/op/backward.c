@@ -388,11 +388,10 @@ static et_status check_unpool(const et_kernel_ctx *ctx, const et_tensor *grad, c
            "%s: expected one floating-point type, got input %s, gradient %s, out %s", op,
            et_dtype_name((et_dtype)x->dtype), et_dtype_name((et_dtype)grad->dtype),
            et_dtype_name((et_dtype)out->dtype));
-  char needed[ETI_SHAPE_TEXT], found[ETI_TENSOR_TEXT];
-  const eti_shape shape = eti_shape_of(grad);
+  char found[ETI_TENSOR_TEXT];
   ET_CHECK(indices->dtype == ET_I64 && eti_same_shape(indices, grad), ctx->err, ET_INVALID_ARGUMENT,
            "%s: indices: expected i64%s, the gradient's shape, got %s", op,
-           eti_shape_text(&shape, needed), eti_tensor_text(indices, found));
+           eti_sizes_text(grad->sizes, grad->rank).text, eti_tensor_text(indices, found));
   ET_CHECK(out != grad && out != x && out != indices, ctx->err, ET_INVALID_ARGUMENT,
            "%s: out is also an input", op);
   for (size_t d = 0; d + 2 < x->rank; d++) {

@@ -163,12 +163,10 @@ static et_status stack_shape(const et_kernel_ctx *ctx, et_value *const *args, jo
   ET_TRY(eti_wrap_dim(ctx, dim, first->rank + 1u, &j->dim));
   for (size_t k = 1; k < j->n; k++) {
     const et_tensor *const t = eti_list_tensor(j->list, k);
-    if (eti_same_shape(first, t)) continue;
-    const eti_shape needed = eti_shape_of(first), found = eti_shape_of(t);
-    char texts[2][ETI_SHAPE_TEXT];
-    return ET_FAIL(ctx->err, ET_INVALID_ARGUMENT,
-                   "stack: tensor %zu: expected shape %s, as tensor 0, got %s", k,
-                   eti_shape_text(&needed, texts[0]), eti_shape_text(&found, texts[1]));
+    ET_CHECK(eti_same_shape(first, t), ctx->err, ET_INVALID_ARGUMENT,
+             "stack: tensor %zu: expected shape %s, as tensor 0, got %s", k,
+             eti_sizes_text(first->sizes, first->rank).text,
+             eti_sizes_text(t->sizes, t->rank).text);
   }
   ET_CHECK(j->n <= INT32_MAX, ctx->err, ET_INVALID_ARGUMENT, "stack: %zu tensors are too many",
            j->n);

@@ -117,16 +117,14 @@ static void short_rows(void *ctx, size_t begin, size_t end) {
 static et_status check_normalized(const et_kernel_ctx *ctx, const et_tensor *t, const et_tensor *x,
                                   size_t first, const char *what) {
   if (t == NULL) return ET_OK;
-  eti_shape normalized = {.rank = x->rank - first};
-  bool same = t->rank == normalized.rank && eti_dtype_in((et_dtype)t->dtype, ET_TYPES_FLOAT_HALF);
-  for (size_t d = 0; d < normalized.rank; d++) {
-    normalized.sizes[d] = x->sizes[first + d];
-    same = same && t->sizes[d] == normalized.sizes[d];
-  }
-  char needed[ETI_SHAPE_TEXT], found[ETI_TENSOR_TEXT];
+  const int32_t *const normalized = x->sizes + first;
+  const size_t rank = x->rank - first;
+  bool same = t->rank == rank && eti_dtype_in((et_dtype)t->dtype, ET_TYPES_FLOAT_HALF);
+  for (size_t d = 0; same && d < rank; d++) same = t->sizes[d] == normalized[d];
+  char found[ETI_TENSOR_TEXT];
   ET_CHECK(same, ctx->err, ET_INVALID_ARGUMENT,
            "layer_norm: %s: expected a floating-point type and shape %s, got %s", what,
-           eti_shape_text(&normalized, needed), eti_tensor_text(t, found));
+           eti_sizes_text(normalized, rank).text, eti_tensor_text(t, found));
   return ET_OK;
 }
 

@@ -87,13 +87,13 @@ static et_status check_types(const et_kernel_ctx *ctx, const mixed *p) {
   ET_CHECK(p->in->rank == 2 && p->weight->rank == 2, ctx->err, ET_INVALID_ARGUMENT,
            "expected input and weight of rank 2, got %d and %d", (int)p->in->rank,
            (int)p->weight->rank);
-  char needed[ETI_SHAPE_TEXT], found[ETI_TENSOR_TEXT];
-  const eti_shape shape = eti_shape_of(p->scales);
+  char found[ETI_TENSOR_TEXT];
   ET_CHECK(p->zeros == NULL || (eti_same_shape(p->scales, p->zeros) &&
                                 eti_dtype_in((et_dtype)p->zeros->dtype, ET_TYPES_REAL_HALF)),
            ctx->err, ET_INVALID_ARGUMENT,
            "zero points: expected a real type and shape %s, as scales, got %s",
-           eti_shape_text(&shape, needed), eti_tensor_text(p->zeros, found));
+           eti_sizes_text(p->scales->sizes, p->scales->rank).text,
+           eti_tensor_text(p->zeros, found));
   ET_TRY(eti_check_contiguous(ctx, p->scales, ET_NOT_SUPPORTED, "scales"));
   if (p->zeros != NULL)
     ET_TRY(eti_check_contiguous(ctx, p->zeros, ET_NOT_SUPPORTED, "zero points"));

@@ -144,11 +144,11 @@ static void search_all(const et_kernel_ctx *ctx, searching *s) {
 }
 
 static et_status check_sorter(const et_kernel_ctx *ctx, const searching *s) {
-  char needed[ETI_SHAPE_TEXT], found[ETI_TENSOR_TEXT];
-  const eti_shape shape = eti_shape_of(s->bounds_tensor);
-  ET_CHECK(s->sorter->dtype == ET_I64 && eti_same_shape(s->sorter, s->bounds_tensor), ctx->err,
+  const et_tensor *const b = s->bounds_tensor;
+  char found[ETI_TENSOR_TEXT];
+  ET_CHECK(s->sorter->dtype == ET_I64 && eti_same_shape(s->sorter, b), ctx->err,
            ET_INVALID_ARGUMENT, "sorter: expected i64%s, the shape of the boundaries, got %s",
-           eti_shape_text(&shape, needed), eti_tensor_text(s->sorter, found));
+           eti_sizes_text(b->sizes, b->rank).text, eti_tensor_text(s->sorter, found));
   const int64_t *const order = s->sorter->data;
   for (size_t i = 0; i < s->sorter->numel; i++) {  // dense, so that the order does not matter
     ET_CHECK((uint64_t)order[i] < s->n, ctx->err, ET_INVALID_ARGUMENT,
@@ -163,11 +163,11 @@ static et_status check_rows(const et_kernel_ctx *ctx, const searching *s) {
   bool same = s->is_shared || (v != NULL && v->rank == b->rank);
   for (size_t d = 0; same && !s->is_shared && d + 1 < b->rank; d++)
     same = b->sizes[d] == v->sizes[d];
-  char needed[ETI_SHAPE_TEXT], found[ETI_TENSOR_TEXT];
-  const eti_shape shape = eti_shape_of(b);
+  char found[ETI_TENSOR_TEXT];
   ET_CHECK(same, ctx->err, ET_INVALID_ARGUMENT,
            "values: expected shape %s, as the boundaries, except in the last dimension, got %s",
-           eti_shape_text(&shape, needed), v == NULL ? "a number" : eti_tensor_text(v, found));
+           eti_sizes_text(b->sizes, b->rank).text,
+           v == NULL ? "a number" : eti_tensor_text(v, found));
   return s->sorter == NULL ? ET_OK : check_sorter(ctx, s);
 }
 

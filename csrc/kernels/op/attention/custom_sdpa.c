@@ -188,17 +188,17 @@ static et_status read_codes(const et_kernel_ctx *ctx, et_value *const *args, siz
   *out = view_as_heads(&s[0], t, heads_first);
   if (!has_numbers) return ET_OK;
   const et_tensor *const both[2] = {scales, zeros};
-  const eti_shape rows = {.rank = 4, .sizes = {t->sizes[0], t->sizes[1], t->sizes[2], 1}};
   for (size_t k = 0; k < 2; k++) {
     const et_tensor *const n = both[k];
-    char needed[ETI_SHAPE_TEXT], found[ETI_TENSOR_TEXT];
+    char found[ETI_TENSOR_TEXT];
     ET_CHECK(eti_dtype_in((et_dtype)n->dtype, ET_TYPES_REAL_HALF) && n->rank == 4 &&
                  n->sizes[0] == t->sizes[0] && n->sizes[1] == t->sizes[1] &&
                  n->sizes[2] == t->sizes[2] && n->sizes[3] == 1,
              ctx->err, ET_INVALID_ARGUMENT,
-             "sdpa: argument %zu: %s: expected a real type and shape %s, one for each row, got %s",
-             i, k == 0 ? "scales" : "zero points", eti_shape_text(&rows, needed),
-             eti_tensor_text(n, found));
+             "sdpa: argument %zu: %s: expected a real type and shape [%d, %d, %d, 1], one for each "
+             "row, got %s",
+             i, k == 0 ? "scales" : "zero points", (int)t->sizes[0], (int)t->sizes[1],
+             (int)t->sizes[2], eti_tensor_text(n, found));
   }
   *numbers = (eti_row_numbers){view_as_heads(&s[1], scales, heads_first),
                                view_as_heads(&s[2], zeros, heads_first)};

@@ -44,7 +44,6 @@ from executorch_py.quantizer.observers import is_constant, module_path, names_of
 from executorch_py.quantizer.patterns import LIMITS, SHARING, Match, NodeFilter, Operand
 from executorch_py.quantizer.spec import QuantizationConfig
 
-WHY = LEFT_FLOAT
 NOT_SET = "no configuration or filter selects it"
 NO_SCALE = "it takes the scale of its operand, which has none"
 
@@ -195,7 +194,7 @@ def _signature(
 
 def left_float(model: nn.Module) -> Table:
     """A table with a row and a reason for each call of a prepared model that stays float."""
-    rows = model.meta.get(WHY, ()) if isinstance(model, fx.GraphModule) else ()
+    rows = model.meta.get(LEFT_FLOAT, ()) if isinstance(model, fx.GraphModule) else ()
     return Table(rows, _COLUMNS, f"{len(rows)} calls left float")
 
 
@@ -223,7 +222,7 @@ def note_left_float(model: fx.GraphModule) -> tuple[LeftFloat, ...]:
                 _why(node),
             )
         )
-    model.meta[WHY] = tuple(rows)
+    model.meta[LEFT_FLOAT] = tuple(rows)
     return tuple(rows)
 
 
@@ -256,7 +255,7 @@ def _fused_nodes(model: fx.GraphModule) -> set[fx.Node]:
 
 
 def _why(node: fx.Node) -> str:
-    noted = node.meta.get(WHY)
+    noted = node.meta.get(LEFT_FLOAT)
     if noted is not None:
         return str(noted)
     operands = [n for n in node.all_input_nodes if isinstance(n.meta.get("val"), torch.Tensor)]
@@ -297,7 +296,6 @@ def rows_within(rows: Iterable[LeftFloat], nodes: Iterable[fx.Node]) -> list[Lef
 
 
 __all__ = [
-    "WHY",
     "AnnotationError",
     "AnnotationWarning",
     "LeftFloat",

@@ -21,7 +21,6 @@ from torchao.quantization.pt2e.quantizer import (
 
 from executorch_py.backends.xnnpack.quantizer.recurrent import unroll_recurrent
 from executorch_py.backends.xnnpack.quantizer.validate import (
-    WHY,
     check,
     has_integers,
     note_left_float,
@@ -33,6 +32,7 @@ from executorch_py.backends.xnnpack.quantizer.validate import (
 )
 from executorch_py.backends.xnnpack.support.quantized_support import integer_reason
 from executorch_py.quantizer.annotate import (
+    LEFT_FLOAT,
     data_of,
     is_annotated,
     is_float,
@@ -157,7 +157,7 @@ class XNNPACKQuantizer(Quantizer):
 
         Only recurrent layers whose linear layers are to be quantized are rewritten.
         """
-        unroll_recurrent(model, self._is_unrolled, WHY)
+        unroll_recurrent(model, self._is_unrolled, LEFT_FLOAT)
         scalars_to_constants(model, {aten.add.Tensor, aten.sub.Tensor, aten.mul.Tensor})
         return model
 
@@ -298,14 +298,14 @@ class XNNPACKQuantizer(Quantizer):
                     continue
                 if config is None:
                     mark(*nodes)
-                    match.anchor.meta[WHY] = "its configuration is None"
+                    match.anchor.meta[LEFT_FLOAT] = "its configuration is None"
                 elif pattern.is_dynamic or not is_dynamic(config):
                     why = refusal(match, config)
-                    match.anchor.meta[WHY] = why
+                    match.anchor.meta[LEFT_FLOAT] = why
                     if why is None:
                         annotate_match(match, config)
                 else:
-                    match.anchor.meta[WHY] = "scales found at run time are for products"
+                    match.anchor.meta[LEFT_FLOAT] = "scales found at run time are for products"
         if config is None or not is_dynamic(config):
             for node in model.graph.nodes:
                 if node.target in CAT and node in data and is_wanted(node):
@@ -355,7 +355,7 @@ def _share_scales(model: fx.GraphModule) -> None:
         if how is None or not is_float(operand):
             continue
         why = integer_reason(node, {operand: how}, how, is_constant)
-        node.meta[WHY] = why
+        node.meta[LEFT_FLOAT] = why
         if why is None:
             share_input(node, operand)
 

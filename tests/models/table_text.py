@@ -53,11 +53,12 @@ def head(rows: list[Architecture], record: Record) -> str:
         f"{sum(record[row.name, c]['status'] == 'ok' for row in rows)} {title}"
         for c, title in TITLES.items()
     )
-    return (
-        f"\n{machine()}, {date}, `python tests/models/models_table.py --record FILE`, with timm,\n"
-        "torchvision, torchaudio and transformers installed. Of "
-        f"{len(rows)} architectures are ok: {counts}.\n"
+    text = (
+        f"{machine()}, {date}, `python tests/models/models_table.py --record FILE`, with timm, "
+        "torchvision, torchaudio and transformers installed. "
+        f"Of {len(rows)} architectures are ok: {counts}."
     )
+    return f"\n{textwrap.fill(text, 118, break_on_hyphens=False)}\n"
 
 
 def machine() -> str:

@@ -130,12 +130,14 @@ class ParityReport:
 
     `explained` has lines about the nodes of a quantized program at some sizes, where outputs alone
     say nothing. `cause` is the error for which nodes were not compared, if there was one.
+    `not_finite` has lines about NaN and infinite values, which come before the comparisons.
     """
 
     comparisons: list[Comparison] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
     explained: list[tuple[str, list[str]]] = field(default_factory=list)
     cause: BaseException | None = None
+    not_finite: list[tuple[str, list[str]]] = field(default_factory=list)
 
     @property
     def ok(self) -> bool:
@@ -147,7 +149,9 @@ class ParityReport:
 
     def __str__(self) -> str:
         left_out = [f"left out: {x}" for x in self.left_out]
-        return "\n".join([*map(str, self.comparisons), *self.explanation, *left_out])
+        comparisons = map(str, self.comparisons)
+        first = _lines_of(self.not_finite)
+        return "\n".join([*first, *comparisons, *self.explanation, *left_out])
 
     @property
     def explanation(self) -> list[str]:
@@ -160,7 +164,10 @@ class ParityReport:
         self.cause = self.cause or cause
 
     def failure(self) -> str:
-        """The comparisons that failed, the first in full, and the explanations of their sizes."""
+        """The comparisons that failed, the first in full, and the explanations of their sizes.
+
+        Values that are not finite come first, since they explain differences.
+        """
         failed = [c for c in self.comparisons if not c.ok]
         lines = [str(c) for c in failed[:MOST_FAILURES]]
         if failed[MOST_FAILURES:]:
@@ -169,7 +176,11 @@ class ParityReport:
         if n_right:
             lines.append(f"{n_right} other comparisons are ok")
         sizes = {c.sizes for c in failed}
-        return "\n".join([*lines, *_lines_of([e for e in self.explained if e[0] in sizes])])
+        first, last = (
+            _lines_of([e for e in explained if e[0] in sizes])
+            for explained in (self.not_finite, self.explained)
+        )
+        return "\n".join([*first, *lines, *last])
 
 
 def _lines_of(explained: list[tuple[str, list[str]]]) -> list[str]:

@@ -25,6 +25,7 @@ from executorch_py.testing.comparison import (
     compare_values,
 )
 from executorch_py.testing.file_values import TracedFile
+from executorch_py.testing.not_finite import explain_not_finite
 from executorch_py.testing.quantization_step import is_quantized, output_steps
 from executorch_py.testing.random_draws import draws_of_model, draws_of_program
 from executorch_py.testing.reference import as_exported, first_line
@@ -87,9 +88,11 @@ def compare_runs(
             compare_values(f"output {i}", case.label, a, b, rtol, atol, step)
             for i, (a, b, step) in enumerate(zip(ours, expected, steps, strict=True))
         ]
+        results = Run(model, case.flat, structure, ours, expected, values)
         if rtol is None and atol is None:
-            results = Run(model, case.flat, structure, ours, expected, values)
             found = judge(found, results, quantized, report)
+        lines = explain_not_finite(found, results)
+        report.not_finite.append((case.label, lines))
         report.comparisons += found
     return report
 
@@ -113,7 +116,8 @@ def verify_program(
     integers, each of which is one that eager torch may round to; or weights alone are quantized,
     and it follows from the file's own floats. If a tolerance is given, only that tolerance counts.
     Raises ParityError, which names the output, the index, both values and the
-    errors, and of a quantized model the first node that differs.
+    errors, and of a quantized model the first node that differs. Before that, it names NaN and
+    infinite values in eager torch, and the node that makes the first.
     """
 
     def run(flat: Sequence[Any]) -> Sequence[Any]:

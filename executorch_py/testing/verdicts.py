@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -49,6 +50,7 @@ class Run:
         args, kwargs = pytree.tree_unflatten(cloned(self.flat), self.structure)
         return args, kwargs
 
+    @cached_property
     def graph(self) -> ModelGraph:
         return model_graph(self.model, *self.inputs(), self.flat)
 
@@ -68,7 +70,7 @@ def judge(
     sizes = found[0].sizes
     graph = None
     try:
-        graph = run.graph()
+        graph = run.graph
         if graph.is_quantized and run.values is not None:
             values = run.values
             result = rounded(graph, lambda: values(cloned(run.flat), False), run.ours, run.eager)

@@ -47,13 +47,19 @@ class Machine:
 
 def levels_here() -> tuple[str, ...]:
     """The instruction sets of this processor for which the kernels have code."""
-    if HERE == "aarch64":
-        return ("scalar", "neon")
     info = Path("/proc/cpuinfo")
     flags = set(info.read_text().split()) if info.exists() else set()
+    if HERE == "aarch64":
+        return ("scalar", "neon", *["neondot"] * ("asimddp" in flags))
     has_avx2 = {"avx2", "fma", "f16c"} <= flags
     has_avx512 = has_avx2 and {"avx512f", "avx512bw", "avx512dq", "avx512vl"} <= flags
-    return ("scalar", *["avx2"] * has_avx2, *["avx512"] * has_avx512)
+    has = {
+        "avx2": has_avx2,
+        "avx512": has_avx512,
+        "avxvnni": has_avx2 and "avx_vnni" in flags,
+        "avx512vnni": has_avx512 and "avx512_vnni" in flags,
+    }
+    return ("scalar", *(name for name in has if has[name]))
 
 
 def emulated(name: str, prefix: str, libc: str, levels: tuple[str, ...]) -> Machine:
@@ -68,7 +74,9 @@ MACHINES = {
     for m in (
         Machine(f"{HERE}, gcc", "release", levels_here()),
         Machine(f"{HERE}, clang", "same-bits-clang", levels_here(), tools=(("clang", "clang"),)),
-        emulated("aarch64", "aarch64-linux-gnu", "libc6-dev-arm64-cross", ("scalar", "neon")),
+        emulated(
+            "aarch64", "aarch64-linux-gnu", "libc6-dev-arm64-cross", ("scalar", "neon", "neondot")
+        ),
         emulated("riscv64", "riscv64-linux-gnu", "libc6-dev-riscv64-cross", ("scalar",)),
         Machine("wasm32", "same-bits-wasm32", ("scalar",), is_emulated=True),
     )

@@ -99,6 +99,23 @@ static void fill(const fuzz_tensor *f, contents kind, uint64_t *random) {
   }
 }
 
+// Numbers that follow from packed weights, the tensor before them: the sums of columns, or the
+// second row of initial sums [2, columns] (kernels/micro/qgemm/qgemm.h).
+static void fill_columns(const fuzz_tensor *weight, const fuzz_tensor *columns) {
+  const et_tensor *const w = &weight->t, *const t = &columns->t;
+  if (w->rank != 5 || w->dtype != ET_I8 || t->dtype != ET_I32) return;
+  const size_t n = (size_t)t->sizes[t->rank - 1u], quads = (size_t)w->sizes[2];
+  for (size_t c = 0; c < n; c++) {
+    const int8_t *const panel = (const int8_t *)weight->memory + c / 16 * quads * 64 + c % 16 * 4;
+    uint8_t *const at = columns->memory + (t->numel - n + c) * sizeof(uint32_t);
+    uint32_t sum = 0, start;
+    for (size_t k = 0; k < 4 * quads; k++) sum += (uint32_t)panel[k / 4 * 64 + k % 4];
+    memcpy(&start, columns->memory + c * sizeof start, sizeof start);
+    if (t->rank == 2) sum = start - 128 * sum;
+    memcpy(at, &sum, sizeof sum);
+  }
+}
+
 // ---- Results as bytes that may be compared
 
 typedef struct outcome {
@@ -239,7 +256,10 @@ static bool run(const et_op *op, const char *line, et_dtype dtype, contents kind
                 outcome *o) {
   const bool is_read = read_args(op, line, dtype, how);
   uint64_t seed = 0x5eed + (uint64_t)kind;
-  for (size_t i = 0; is_read && i < call.n_tensors; i++) fill(&call.tensors[i], kind, &seed);
+  for (size_t i = 0; is_read && i < call.n_tensors; i++) {
+    fill(&call.tensors[i], kind, &seed);
+    if (i > 0) fill_columns(&call.tensors[i - 1], &call.tensors[i]);
+  }
   o->n = 0;
   if (is_read) {
     const et_pool pool = {.n_threads = how->n_threads, .run = run_backwards};
@@ -266,29 +286,51 @@ static bool run(const et_op *op, const char *line, et_dtype dtype, contents kind
 
 // ---- All ways of one call
 
-static const char *const isa_names[] = {"scalar", "avx2", "avx512", "neon"};
-static eti_isa levels[ETI_ISA_COUNT];
+// A CPU that this one can act as.
+typedef struct level {
+  const char *name;
+  eti_isa isa;
+  eti_dot dot;
+} level;
+
+static const level all_levels[] = {
+    {"scalar", ETI_ISA_SCALAR, ETI_DOT_NONE},
+    {"avx2", ETI_ISA_AVX2, ETI_DOT_NONE},
+    {"avx512", ETI_ISA_AVX512, ETI_DOT_NONE},
+    {"neon", ETI_ISA_NEON, ETI_DOT_NONE},
+    {"avxvnni", ETI_ISA_AVX2, ETI_DOT_AVX_VNNI},
+    {"avx512vnni", ETI_ISA_AVX512, ETI_DOT_AVX512_VNNI},
+    {"neondot", ETI_ISA_NEON, ETI_DOT_NEON},
+};
+enum { N_LEVELS = sizeof all_levels / sizeof *all_levels };
+static const level *levels[N_LEVELS];
 static size_t n_levels, n_different;
 static bool dumps, is_quick;
 
+// False if this CPU lacks the level.
+static bool limit_to(const level *l) {
+  if (l->dot != ETI_DOT_NONE) return eti_cpu_dot_limit(l->dot);
+  eti_cpu_isa_limit(l->isa);
+  return eti_cpu_isa() == l->isa;
+}
+
 static void find_levels(void) {
   printf("levels");
-  for (int isa = 0; isa < ETI_ISA_COUNT; isa++) {
-    eti_cpu_isa_limit((eti_isa)isa);
-    if (eti_cpu_isa() != (eti_isa)isa) continue;
-    levels[n_levels++] = (eti_isa)isa;
-    printf(" %s", isa_names[isa]);
+  for (size_t i = 0; i < N_LEVELS; i++) {
+    if (!limit_to(&all_levels[i])) continue;
+    levels[n_levels++] = &all_levels[i];
+    printf(" %s", all_levels[i].name);
   }
   printf("\n");
 }
 
-static void tell(const char *line, et_dtype dtype, contents kind, const way *how, eti_isa isa,
+static void tell(const char *line, et_dtype dtype, contents kind, const way *how, const level *on,
                  const outcome *found, const outcome *first) {
   size_t at = 0;
   while (at < found->n && at < first->n && found->bytes[at] == first->bytes[at]) at++;
   n_different++;
   printf("differs: %s as %s, contents %d, on %s, %s: byte %lu of %lu (first %lu), status %d, ",
-         line, et_dtype_name(dtype), (int)kind, isa_names[isa], how->name, (unsigned long)at,
+         line, et_dtype_name(dtype), (int)kind, on->name, how->name, (unsigned long)at,
          (unsigned long)found->n, (unsigned long)first->n, (int)found->status);
   at &= ~(size_t)3;
   for (size_t i = at; i < at + 8 && i < found->n; i++) printf("%02x", found->bytes[i]);
@@ -320,7 +362,7 @@ static bool run_everywhere(const et_op *op, const char *line, et_dtype dtype, co
   if (dumps) dump(&first, dtype, kind);
   *sum = hash(*sum, first.bytes, first.n);
   for (size_t l = 0; l < n_levels; l++) {
-    eti_cpu_isa_limit(levels[l]);
+    (void)limit_to(levels[l]);
     for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
       if (l + w == 0 || (is_quick && (w == 1 || w == 2))) continue;
       (void)run(op, line, dtype, kind, &ways[w], &found);

@@ -48,6 +48,7 @@ bool processor_limit(const char *name) {
   for (size_t i = 0; i < sizeof processors / sizeof processors[0]; i++) {
     if (strcmp(name, processors[i].name) != 0) continue;
     eti_cpu_isa_limit(processors[i].limit);
+    if (processors[i].has_vnni) (void)eti_cpu_dot_limit(ETI_DOT_AVX_VNNI);
     limit_xnnpack(processors[i].limit, processors[i].has_vnni, processors[i].is_zen);
     return true;
   }

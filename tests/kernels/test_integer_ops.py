@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from support.op_driver import Const, OpError, Out, check_op, isa_limit, isas, run_op
+from support.op_driver import Const, OpError, Out, check_op, isa_limit, isas_and_dots, run_op
 
 from executorch_py.exir.dialects import integer_ops
 
@@ -30,7 +30,7 @@ def check_everywhere(op: Any, *args: Any, order: tuple[int, ...] | None = None) 
     """Compares every way of running, with each instruction set, with the operator's definition."""
     (wanted,) = check_op(op, *args, out_order=order, scale=4)
     name = f"{op._schema.name}.out"
-    for isa in isas():
+    for isa in isas_and_dots():
         for prepared in (False, True):
             with isa_limit(isa):
                 out = [Out(wanted.dtype, tuple(wanted.shape), order)]
@@ -39,16 +39,21 @@ def check_everywhere(op: Any, *args: Any, order: tuple[int, ...] | None = None) 
     return wanted
 
 
-def columns(matrices: torch.Tensor, zero_point: int, numbers: int) -> list[Any]:
+def columns(
+    matrices: torch.Tensor, zero_point: int, numbers: int, *, is_float: bool = False
+) -> list[Any]:
     """Packed weights, starts, scales and addends that spread the sums over what i8 can hold."""
     groups, n, k = matrices.shape
     made = torch.Generator().manual_seed(n)
-    starts = (-zero_point * matrices.to(torch.int32).sum(-1)).to(torch.int32)
-    scales = (torch.rand(groups, n, generator=made) + 0.1) * 2.0 / (127 * math.sqrt(k))
+    sums = matrices.to(torch.int32).sum(-1).to(torch.int32)
+    starts = integer_ops.packed_starts((-zero_point * sums).reshape(-1), matrices)
+    if is_float:
+        starts = integer_ops.packed_columns(sums, groups)
+    scales = (torch.rand(groups, n, generator=made) + 0.1) * 2.0 / (127 * math.sqrt(max(k, 1)))
     addends = torch.randn(groups, n, generator=made) * 8
-    packed = [integer_ops.packed_columns(t, groups) for t in (starts, scales, addends)]
+    packed = [integer_ops.packed_columns(t, groups) for t in (scales, addends)]
     return [
-        *(Const(t) for t in (integer_ops.packed_weight(matrices), *packed)),
+        *(Const(t) for t in (integer_ops.packed_weight(matrices), starts, *packed)),
         numbers,
     ]
 
@@ -95,18 +100,9 @@ def test_convolutions_sum_exactly_and_round_once(case: str) -> None:
 @pytest.mark.parametrize("n", [1, 16, 37])
 def test_linear_layers_sum_exactly_and_round_once(shape: tuple[int, ...], n: int) -> None:
     matrices = integers(1, n, max(shape[-1], 1))[..., : shape[-1]]
-    if shape[-1] > 0:
-        given = columns(matrices, 5, n)
-    else:
-        given = [
-            Const(integer_ops.packed_weight(matrices)),
-            *(
-                Const(integer_ops.packed_columns(torch.arange(n).to(t), 1))
-                for t in (torch.int32, torch.float32, torch.float32)
-            ),
-            n,
-        ]
+    given = columns(matrices, 5, n)
     check_everywhere(own.qlinear.out, integers(*shape), *given, -20, -128, 127)
+    given = columns(matrices, 5, n, is_float=True)
     rows = math.prod(shape[:-1])
     for count in {1, rows} - {0}:
         made = torch.Generator().manual_seed(count)
@@ -117,10 +113,11 @@ def test_linear_layers_sum_exactly_and_round_once(shape: tuple[int, ...], n: int
 
 def test_sums_beyond_32_bits_wrap_and_odd_numbers_end_at_a_limit() -> None:
     x = torch.full((1, 4), -128, dtype=torch.int8)
-    weight = Const(integer_ops.packed_weight(torch.full((1, 4, 4), -128, dtype=torch.int8)))
-    starts = Const(torch.tensor([2**31 - 1] * 16, dtype=torch.int32))
+    matrices = torch.full((1, 4, 4), -128, dtype=torch.int8)
+    weight = Const(integer_ops.packed_weight(matrices))
+    starts = Const(integer_ops.packed_starts(torch.full((4,), 2**31 - 1), matrices))
     scales = torch.tensor([1e-9, math.nan, math.inf, -math.inf] * 4)
-    for isa in isas():
+    for isa in isas_and_dots():
         with isa_limit(isa):
             args = [weight, starts, Const(scales), Const(torch.zeros(16)), 4, 0, -100, 90]
             out = [Out(torch.int8, (1, 4))]
@@ -194,6 +191,8 @@ def conv_args(**changed: Any) -> list[Any]:
         ({"input": integers(1, 4, 6, 6)}, "expected channels-last images"),
         ({"input_zero": 128}, "expected a number of i8, got 128"),
         ({"weight": integers(64)}, "weight: expected .*, got 64 of i8"),
+        ({"weight": integers(2 * 5 * 64)}, "weight: expected panels .*, got rank 1; .* earlier"),
+        ({"starts": torch.zeros(32, dtype=torch.int32)}, "starts: expected 64 .*, got 32 of i32"),
         ({"scales": integers(32)}, "scales: expected 32 contiguous elements of f32, got"),
         ({"low": 3, "high": 2}, "quant_min below quant_max"),
         ({"kernel": [7, 7]}, "no valid output size"),

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from support.op_driver import Const, OpError, Out, check_op, isa_limit, isas, run_op
+from support.op_driver import Const, OpError, Out, check_op, isa_limit, isas_and_dots, run_op
 from support.tolerance import F32_GROUPWISE, assert_near
 
 from executorch_py.exir.dialects import integer_ops
@@ -78,7 +78,7 @@ class Product:
         wanted = own.qlinear_groups(*given)
         (got,) = check_op(own.qlinear_groups.out, *self.args)
         assert torch.equal(got, wanted)
-        for isa in isas():
+        for isa in isas_and_dots():
             for prepared in (False, True):
                 with isa_limit(isa):
                     out = [Out(wanted.dtype, tuple(wanted.shape))]
@@ -119,7 +119,7 @@ def test_the_largest_sums_do_not_wrap() -> None:
         case.weight.fill_(code)
         case.args[3] = Const(integer_ops.packed_groups(case.weight))
         case.args[6] = Const(torch.zeros(32))
-        for isa in isas():
+        for isa in isas_and_dots():
             with isa_limit(isa):
                 (got,) = run_op(NAME, *case.args, out=[Out(torch.float32, (5, 17))])
             total = case.scales.float().sum(-1) * (64 * value * code)

@@ -216,6 +216,8 @@ double etd_time(const et_op *op, et_value *const *args, et_value *const *prepare
 
 // ---- the f32 micro-kernels of every instruction set this CPU has, for tests of equality
 
+enum { DOTS = 16 };  // added to an eti_dot
+
 typedef struct micro_entry {
   const char *name;
   eti_float_loop loop;
@@ -231,6 +233,7 @@ EXPORT const char *etd_micro_name(size_t i);
 EXPORT size_t etd_micro_inputs(size_t i);
 EXPORT int etd_best_isa(void);
 EXPORT void etd_limit_isa(int isa);
+EXPORT int etd_has_dot(int dot);
 EXPORT void etd_micro_run(size_t i, int isa, int f64, void *out, void *a, void *b, size_t n,
                           const void *k);
 EXPORT void etd_micro_halves(int isa, const uint16_t *x, float *wide, uint16_t *back, size_t n,
@@ -243,9 +246,19 @@ const char *etd_micro_name(size_t i) {
 size_t etd_micro_inputs(size_t i) {
   return micro_entries[i].n_inputs;
 }
-// Operators of this process run as on a CPU with no more than this instruction set.
+// Operators of this process run as on a CPU with no more than this instruction set, or, from DOTS
+// on, with products of bytes.
 void etd_limit_isa(int isa) {
-  eti_cpu_isa_limit((eti_isa)isa);
+  if (isa < DOTS) {
+    eti_cpu_isa_limit((eti_isa)isa);
+  } else {
+    (void)eti_cpu_dot_limit((eti_dot)(isa - DOTS));
+  }
+}
+int etd_has_dot(int dot) {
+  const bool has = dot < ETI_DOT_COUNT && eti_cpu_dot_limit((eti_dot)dot);
+  eti_cpu_isa_limit(ETI_ISA_COUNT);
+  return has;
 }
 int etd_best_isa(void) {
   return (int)eti_cpu_isa();

@@ -64,6 +64,7 @@ __all__ = [
     "has_op",
     "isa_limit",
     "isas",
+    "isas_and_dots",
     "library",
     "loaded_op",
     "plain",
@@ -74,6 +75,7 @@ __all__ = [
 ]
 
 ISA_COUNT = 4
+DOTS = 16  # added to a number of an eti_dot
 # Repetitions of a call in check_op: whether outputs grow, whether it is prepared, threads.
 WAYS = ((True, False, 1), (False, True, 1), (False, True, 3), (True, True, 1))
 
@@ -210,6 +212,11 @@ def isa_limit(isa: int) -> Iterator[None]:
 def isas() -> list[int]:
     """The instruction sets of this CPU, scalar first."""
     return list(range(library().etd_best_isa() + 1))
+
+
+def isas_and_dots() -> list[int]:
+    """The instruction sets of this CPU, without and with their products of bytes."""
+    return [*isas(), *(DOTS + dot for dot in range(1, 16) if library().etd_has_dot(dot))]
 
 
 def run_scalar_op(name: str, *args: Any) -> Any:

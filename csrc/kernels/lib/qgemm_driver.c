@@ -1,6 +1,6 @@
-// qgemm_driver.c — see qgemm_driver.h. Rows are widened to 16 bits block by block, in scratch; each
-// block is multiplied with all panels. Without scratch, each panel widens a piece of a row at a
-// time.
+// qgemm_driver.c — see qgemm_driver.h. Rows are copied to scratch block by block, in the form that
+// the micro-kernels read; each block is multiplied with all panels, chunk by chunk. Without
+// scratch, each panel reads a piece of a row at a time.
 #include "kernels/lib/qgemm_driver.h"
 
 #include "kernels/dtype_sets.h"
@@ -15,39 +15,43 @@
 
 enum {
   NR = ETI_QGEMM_NR,
-  ROWS = ETI_QGEMM_ROWS,           // rows of a block are a multiple of this
-  BLOCK_BYTES = 48 * 1024,         // of a block and its result
+  QUAD = ETI_QGEMM_QUAD,
+  BLOCK_BYTES = 128 * 1024,        // of a block, which stays in the L2 cache
   FEW_ROWS = 48,                   // rows that justify reading all weights once
   MAX_BYTES = 512 * 1024,          // of a block of few rows
+  CHUNK_BYTES = 256 * 1024,        // of panels that all rows of a block meet before the next ones
   MAX_SCRATCH = 64 * 1024 * 1024,  // of a thread
   UNITS = 8,                       // at least, for each thread, when columns can be shared
   SMALL = 64 * 1024,               // multiply-adds that are not worth a second thread
-  PIECE = 512,                     // terms of a row that are widened on the stack
+  PIECE = 512,                     // terms of a row that are read on the stack
 };
 
-// The length of a row in memory, in terms: whole pairs, and rows that do not all map to one set of
-// the cache.
-static size_t row_length(size_t k) {
-  const size_t length = eti_div_up(k, 2) * 2;
-  return length % 512 == 0 ? length + 32 : length;
+static size_t quads_of(size_t k) {
+  return eti_div_up(k, QUAD);
 }
 
-void eti_qwiden_rows(const eti_qgemm_micro *micro, const int8_t *from, size_t k, size_t n,
-                     int16_t *to, size_t step) {
-  if (step == k) {
-    micro->widen(to, from, n * k);
+// Bytes of a row in scratch: whole quads, and rows that do not all map to one set of the cache.
+static size_t row_bytes(const eti_qgemm_job *p) {
+  const size_t bytes = quads_of(p->k) * QUAD * eti_qterm_bytes(p->micro->form);
+  return bytes % 1024 == 0 ? bytes + 64 : bytes;
+}
+
+void eti_qcopy_rows(const eti_qgemm_micro *micro, const int8_t *from, size_t k, size_t n, char *to,
+                    size_t step) {
+  if (step == k * eti_qterm_bytes(micro->form)) {
+    micro->copy(to, from, n * k);
     return;
   }
-  for (size_t r = 0; r < n; r++) micro->widen(to + r * step, from + r * k, k);
+  for (size_t r = 0; r < n; r++) micro->copy(to + r * step, from + r * k, k);
 }
 
-// Rows of a block. A block and its result stay in the L1 cache during all panels, unless its rows
-// are then so few that reading the weights dominates.
-static size_t block_rows(size_t m, size_t n, size_t k) {
-  const size_t each = row_length(k) * sizeof(int16_t) + 1;
-  const size_t near = BLOCK_BYTES / (each + n), few = eti_at_most(FEW_ROWS, MAX_BYTES / each);
-  const size_t rows = eti_at_least(eti_at_least(near, few) / ROWS, 1) * ROWS;
-  return eti_at_most(rows, eti_div_up(m, ROWS) * ROWS);
+// Rows of a block: as many as stay in the cache, unless they are then so few that reading the
+// weights dominates.
+static size_t block_rows(const eti_qgemm_job *p) {
+  const size_t each = row_bytes(p) + 1, tile = p->micro->rows_of_a_tile;
+  const size_t few = eti_at_most(FEW_ROWS, MAX_BYTES / each);
+  const size_t rows = eti_at_least(eti_at_least(BLOCK_BYTES / each, few) / tile, 1) * tile;
+  return eti_at_most(rows, p->m);
 }
 
 // ---- arguments
@@ -55,32 +59,40 @@ static size_t block_rows(size_t m, size_t n, size_t k) {
 // The size of the weights of all groups, in bytes, and of the data of their columns, in elements.
 static bool packed_sizes(const eti_qgemm_job *p, size_t *weights, size_t *columns) {
   size_t panel;
-  return !__builtin_mul_overflow(eti_div_up(p->k, 2), (size_t)2 * NR, &panel) &&
+  return !__builtin_mul_overflow(quads_of(p->k), (size_t)QUAD * NR, &panel) &&
          !__builtin_mul_overflow(eti_div_up(p->n, NR) * NR, p->groups, columns) &&
          !__builtin_mul_overflow(*columns / NR, panel, weights);
 }
 
 et_status eti_qgemm_job_read(const et_kernel_ctx *ctx, et_value *const *args, size_t i,
-                             eti_qgemm_job *p) {
+                             bool is_float, eti_qgemm_job *p) {
   static const et_dtype types[] = {ET_I8, ET_I32, ET_F32, ET_F32};
-  static const char *const names[] = {"weight", "starts", "scales", "addends"};
+  const char *const names[] = {"weight", is_float ? "sums" : "starts", "scales", "addends"};
   et_tensor *t[4];
-  size_t weights, columns;
-  ET_CHECK(packed_sizes(p, &weights, &columns), ctx->err, ET_INVALID_ARGUMENT,
-           "%zu x %zu weights of %zu groups are too many", p->n, p->k, p->groups);
+  size_t needed[4];
+  ET_CHECK(packed_sizes(p, &needed[0], &needed[2]) &&
+               !__builtin_mul_overflow(needed[2], (size_t)(is_float ? 1 : 2), &needed[1]),
+           ctx->err, ET_INVALID_ARGUMENT, "%zu x %zu weights of %zu groups are too many", p->n,
+           p->k, p->groups);
+  needed[3] = needed[2];
   for (size_t j = 0; j < 4; j++) {
     ET_TRY(eti_arg_tensor(ctx, args, i + j, &t[j]));
-    const size_t needed = j == 0 ? weights : columns;
-    ET_CHECK(t[j]->dtype == types[j] && t[j]->numel == needed && eti_is_contiguous(t[j]), ctx->err,
-             ET_INVALID_ARGUMENT, "%s: expected %zu contiguous elements of %s, got %zu of %s",
-             names[j], needed, et_dtype_name(types[j]), t[j]->numel,
-             et_dtype_name((et_dtype)t[j]->dtype));
+    ET_CHECK(t[j]->dtype == types[j] && t[j]->numel == needed[j] && eti_is_contiguous(t[j]),
+             ctx->err, ET_INVALID_ARGUMENT,
+             "%s: expected %zu contiguous elements of %s, got %zu of %s", names[j], needed[j],
+             et_dtype_name(types[j]), t[j]->numel, et_dtype_name((et_dtype)t[j]->dtype));
   }
+  ET_CHECK(t[0]->rank == 5 && t[0]->sizes[3] == NR && t[0]->sizes[4] == QUAD, ctx->err,
+           ET_INVALID_ARGUMENT,
+           "weight: expected panels [groups, panels, quads, %d, %d], got rank %d; a file that an "
+           "earlier version exported has to be exported again",
+           (int)NR, (int)QUAD, (int)t[0]->rank);
+  p->micro = eti_qgemm_micro_best();
   p->weight = t[0]->data;
   p->starts = t[1]->data;
+  if (!is_float && p->micro->form == ETI_QROWS_U8) p->starts += needed[2];
   p->scales = t[2]->data;
   p->adds = t[3]->data;
-  p->micro = eti_qgemm_micro_best();
   return ET_OK;
 }
 
@@ -139,13 +151,13 @@ void eti_row_qparams_get(const eti_row_qparams *numbers, size_t first, size_t n,
 
 // ---- blocks
 
-static size_t slot_bytes(size_t m, size_t n, size_t k) {
-  return eti_div_up(block_rows(m, n, k) * row_length(k), 32) * 32 * sizeof(int16_t);
+static size_t slot_bytes(const eti_qgemm_job *p) {
+  return eti_div_up(block_rows(p) * row_bytes(p), 64) * 64;
 }
 
-size_t eti_qgemm_job_scratch(size_t m, size_t n, size_t k, size_t n_threads) {
-  if (k > MAX_SCRATCH / ROWS / sizeof(int16_t) - 32) return 0;
-  return slot_bytes(m, n, k) * (n_threads == 0 ? 1 : n_threads);
+size_t eti_qgemm_job_scratch(const eti_qgemm_job *p, size_t n_threads) {
+  if (p->k > MAX_SCRATCH / 2 / p->micro->rows_of_a_tile - 64) return 0;
+  return slot_bytes(p) * (n_threads == 0 ? 1 : n_threads);
 }
 
 typedef struct run {
@@ -156,16 +168,18 @@ typedef struct run {
   char *scratch;
 } run;
 
-static eti_qtile tile_of(const eti_qgemm_job *p, size_t group, size_t panel, size_t row) {
-  const size_t panels = eti_div_up(p->n, NR), pairs = eti_div_up(p->k, 2);
-  const size_t at = group * panels + panel, column = panel * NR;
+// The tile of the columns from a panel to another, and of all rows from `row` on.
+static eti_qtile tile_of(const eti_qgemm_job *p, size_t group, size_t panel, size_t to,
+                         size_t row) {
+  const size_t quads = quads_of(p->k), column = panel * NR;
+  const size_t at = group * eti_div_up(p->n, NR) + panel;
   eti_qtile t = {
-      .w = p->weight + at * pairs * 2 * NR,
-      .pairs = pairs,
+      .w = p->weight + at * eti_qpanel_bytes(quads),
+      .quads = quads,
       .start = p->starts + at * NR,
       .scale = p->scales + at * NR,
       .add = p->adds + at * NR,
-      .n = p->n - column < NR ? p->n - column : NR,
+      .n = eti_at_most(to * NR, p->n) - column,
       .out_step = p->out_step,
       .low = p->low,
       .high = p->high,
@@ -181,35 +195,37 @@ static eti_qtile tile_of(const eti_qgemm_job *p, size_t group, size_t panel, siz
   return t;
 }
 
-static void widen_block(const eti_qgemm_job *p, size_t group, size_t first, size_t n,
-                        int16_t *rows) {
-  const size_t step = row_length(p->k);
+static void copy_block(const eti_qgemm_job *p, size_t group, size_t first, size_t n, char *rows) {
+  const size_t step = row_bytes(p), each = eti_qterm_bytes(p->micro->form);
+  const size_t quads = quads_of(p->k), missing = quads * QUAD - p->k;
   p->rows(p->ctx, group, first, n, rows, step);
-  for (size_t r = 0; r < n && p->k % 2 != 0; r++) rows[r * step + p->k] = 0;
+  for (size_t r = 0; r < n && missing > 0; r++) {
+    memset(rows + r * step + p->k * each, p->micro->form == ETI_QROWS_U8 ? 128 : 0, missing * each);
+  }
+  for (size_t r = 0; r < n && p->micro->arrange != NULL; r++) {
+    p->micro->arrange((int16_t *)(void *)(rows + r * step), quads);
+  }
 }
 
 static void run_slots(void *ctx, size_t begin, size_t end) {
   const run *const r = ctx;
   const eti_qgemm_job *const p = r->p;
-  const size_t step = row_length(p->k), panels = eti_div_up(p->n, NR);
+  const size_t panels = eti_div_up(p->n, NR);
   for (size_t slot = begin; slot < end; slot++) {
-    int16_t *const rows = (int16_t *)(void *)(r->scratch + slot * slot_bytes(p->m, p->n, p->k));
-    size_t widened = SIZE_MAX;
+    char *const rows = r->scratch + slot * slot_bytes(p);
+    size_t copied = SIZE_MAX;
     for (size_t u = slot * r->n_units / r->n_slots; u < (slot + 1) * r->n_units / r->n_slots; u++) {
       const size_t which = u / r->n_chunks, group = which / r->n_blocks;
       const size_t first = which % r->n_blocks * r->block;
-      const size_t m = p->m - first < r->block ? p->m - first : r->block;
-      if (which != widened) widen_block(p, group, first, m, rows);
-      widened = which;
+      const size_t m = eti_at_most(p->m - first, r->block);
+      if (which != copied) copy_block(p, group, first, m, rows);
+      copied = which;
       const size_t from = u % r->n_chunks * r->chunk;
-      const size_t to = panels - from < r->chunk ? panels : from + r->chunk;
-      for (size_t panel = from; panel < to; panel++) {
-        eti_qtile t = tile_of(p, group, panel, first);
-        t.m = m;
-        t.a = rows;
-        t.a_step = step;
-        (p->row_scales != NULL ? p->micro->tile_f32 : p->micro->tile_i8)(&t);
-      }
+      eti_qtile t = tile_of(p, group, from, eti_at_most(panels, from + r->chunk), first);
+      t.m = m;
+      t.a = rows;
+      t.a_step = row_bytes(p);
+      (p->row_scales != NULL ? p->micro->tile_f32 : p->micro->tile_i8)(&t);
     }
   }
 }
@@ -219,50 +235,50 @@ static void run_slots(void *ctx, size_t begin, size_t end) {
 // Adds the products of one row and a panel.
 static void sum_pieces(const eti_qgemm_job *p, size_t group, size_t row, const int8_t *w,
                        uint32_t sums[NR]) {
-  int16_t piece[PIECE];
+  int8_t piece[PIECE];
   for (size_t k = 0, n; k < p->k; k += n) {
     n = p->k - k < PIECE ? p->k - k : PIECE;
     p->piece(p->ctx, group, row, k, n, piece);
     for (size_t i = 0; i < n; i++) {
-      const int8_t *const pair = w + (k + i) / 2 * 2 * NR + (k + i) % 2;
-      for (size_t c = 0; c < NR; c++) sums[c] += (uint32_t)(piece[i] * pair[2 * c]);
+      const int8_t *const terms = w + (k + i) / QUAD * QUAD * NR + (k + i) % QUAD;
+      for (size_t c = 0; c < NR; c++) sums[c] += (uint32_t)(piece[i] * terms[QUAD * c]);
     }
   }
 }
 
-// The micro-kernel only finishes the sums here.
+// The micro-kernel only finishes the sums here, which are exact already: of no terms.
 static void run_rows(void *ctx, size_t begin, size_t end) {
   const run *const r = ctx;
   const eti_qgemm_job *const p = r->p;
-  const int16_t none[2] = {0};
-  const size_t panels = eti_div_up(p->n, NR);
+  const size_t panels = eti_div_up(p->n, NR), columns = panels * NR;
+  const bool is_u8 = p->micro->form == ETI_QROWS_U8, is_float = p->row_scales != NULL;
   for (size_t i = begin; i < end; i++) {
     const size_t group = i / p->m, row = i % p->m;
     for (size_t panel = 0; panel < panels; panel++) {
-      eti_qtile t = tile_of(p, group, panel, row);
-      const int32_t less_one = -1;
+      eti_qtile t = tile_of(p, group, panel, panel + 1, row);
+      // Starts of rows in U8 follow those of rows as they are.
+      const int32_t *const start = !is_float && is_u8 ? t.start - p->groups * columns : t.start;
+      const int32_t minus_one = is_u8 ? -129 : -1;
       uint32_t sums[NR];
       for (size_t c = 0; c < NR; c++) {
-        const uint32_t start = (uint32_t)t.start[c];
-        sums[c] = t.row_zero != NULL ? 0 - (uint32_t)t.row_zero[0] * start : start;
+        sums[c] = is_float ? 0 - (uint32_t)t.row_zero[0] * (uint32_t)start[c] : (uint32_t)start[c];
       }
       sum_pieces(p, group, row, t.w, sums);
       int32_t whole[NR];
       memcpy(whole, sums, sizeof whole);
-      t.a = none;
-      t.pairs = 0;
+      t.quads = 0;
       t.m = 1;
       t.start = whole;
-      if (t.row_zero != NULL) t.row_zero = &less_one;
-      (p->row_scales != NULL ? p->micro->tile_f32 : p->micro->tile_i8)(&t);
+      if (is_float) t.row_zero = &minus_one;
+      (is_float ? p->micro->tile_f32 : p->micro->tile_i8)(&t);
     }
   }
 }
 
 void eti_qgemm_job_run(const et_kernel_ctx *ctx, const eti_qgemm_job *p) {
   if (p->groups == 0 || p->m == 0 || p->n == 0) return;
-  const bool fits = eti_qgemm_job_scratch(p->m, p->n, p->k, 1) != 0;
-  const size_t each = fits ? slot_bytes(p->m, p->n, p->k) : 1;
+  const bool fits = eti_qgemm_job_scratch(p, 1) != 0;
+  const size_t each = fits ? slot_bytes(p) : 1;
   const size_t room = fits ? ctx->scratch_bytes / (each == 0 ? 1 : each) : 0;
   run r = {.p = p, .scratch = ctx->scratch};
   if (room == 0) {
@@ -272,11 +288,13 @@ void eti_qgemm_job_run(const et_kernel_ctx *ctx, const eti_qgemm_job *p) {
   const size_t threads = ctx->pool == NULL ? 1 : ctx->pool->n_threads;
   const bool is_small = (double)p->groups * (double)p->m * (double)p->n * (double)p->k < SMALL;
   r.n_slots = is_small ? 1 : room < threads ? room : threads;
-  r.block = block_rows(p->m, p->n, p->k);
+  r.block = block_rows(p);
   r.n_blocks = eti_div_up(p->m, r.block);
   const size_t panels = eti_div_up(p->n, NR), whole = r.n_blocks * p->groups;
   const size_t wanted = r.n_slots == 1 ? 1 : eti_div_up(UNITS * r.n_slots, whole);
-  r.chunk = eti_div_up(panels, wanted < panels ? wanted : panels);
+  const size_t bytes = eti_qpanel_bytes(quads_of(p->k));
+  const size_t near = eti_at_least(CHUNK_BYTES / (bytes + 1) / 2, 1) * 2;
+  r.chunk = eti_at_most(eti_div_up(panels, eti_at_most(wanted, panels)), near);
   r.n_chunks = eti_div_up(panels, r.chunk);
   r.n_units = whole * r.n_chunks;
   et_parallel_for(ctx->pool, run_slots, &r, r.n_slots, 1);

@@ -12,12 +12,12 @@ static inline size_t eti_div_up(size_t a, size_t b) {
   return a / b + (a % b != 0);
 }
 
-// Writes rows [first, first + n) of one group, widened, `step` apart.
-typedef void (*eti_qrows_fn)(const void *ctx, size_t group, size_t first, size_t n, int16_t *to,
+// Writes rows [first, first + n) of one group, `step` bytes apart, by the micro-kernels' copy.
+typedef void (*eti_qrows_fn)(const void *ctx, size_t group, size_t first, size_t n, char *to,
                              size_t step);
-// Writes terms [k0, k0 + n) of one row, widened.
+// Writes terms [k0, k0 + n) of one row as they are.
 typedef void (*eti_qpiece_fn)(const void *ctx, size_t group, size_t row, size_t k0, size_t n,
-                              int16_t *to);
+                              int8_t *to);
 
 typedef struct eti_qgemm_job {
   const eti_qgemm_micro *micro;
@@ -40,9 +40,10 @@ typedef struct eti_qgemm_job {
 } eti_qgemm_job;
 
 // Reads packed weights at argument i, then starts, scales and addends, and checks them against
-// groups, n and k, which are set. Also selects the micro-kernels.
+// groups, n and k, which are set. Starts are [2, columns] for a result of i8, whose second row is
+// for rows in U8, and [columns] of sums for f32. Also selects the micro-kernels.
 et_status eti_qgemm_job_read(const et_kernel_ctx *ctx, et_value *const *args, size_t i,
-                             eti_qgemm_job *p);
+                             bool is_float, eti_qgemm_job *p);
 // Reads the zero point of an i8 result at argument i, then its limits.
 et_status eti_qlimits_read(const et_kernel_ctx *ctx, et_value *const *args, size_t i,
                            eti_qgemm_job *p);
@@ -57,11 +58,11 @@ et_status eti_row_qparams_read(const et_kernel_ctx *ctx, et_value *const *args, 
 // Copies scales and zero points of rows [first, first + n).
 void eti_row_qparams_get(const eti_row_qparams *numbers, size_t first, size_t n, float *scales,
                          int32_t *zeros);
-// Widens rows of k values that follow one another.
-void eti_qwiden_rows(const eti_qgemm_micro *micro, const int8_t *from, size_t k, size_t n,
-                     int16_t *to, size_t step);
-// Scratch of a run; 0 when it would be too much. Without it a run is slow.
-size_t eti_qgemm_job_scratch(size_t m, size_t n, size_t k, size_t n_threads);
+// Copies rows of k values that follow one another, by the micro-kernels' copy.
+void eti_qcopy_rows(const eti_qgemm_micro *micro, const int8_t *from, size_t k, size_t n, char *to,
+                    size_t step);
+// Bytes of scratch for a run; 0 when it would be too much. Without it a run is slow.
+size_t eti_qgemm_job_scratch(const eti_qgemm_job *p, size_t n_threads);
 void eti_qgemm_job_run(const et_kernel_ctx *ctx, const eti_qgemm_job *p);
 
 #endif  // ET_QGEMM_DRIVER_H

@@ -1,10 +1,17 @@
-// isa_select.c — see isa_select.h. CPU features are read with cpuid and xgetbv instead of the
-// compiler's helper library, which bare builds lack. The cache is the only writable datum of the
-// kernels: an atomic that, outside of tests, is only ever set to one value.
+// isa_select.c — see isa_select.h. CPU features are read with cpuid and xgetbv, or from the ID
+// registers that Linux shows on AArch64, instead of the compiler's helper library, which bare
+// builds lack. The cache is the only writable datum of the kernels: an atomic that, outside of
+// tests, is only ever set to one value.
 #include "kernels/micro/isa_select.h"
 
 #include <stdatomic.h>
-#include <stdbool.h>
+
+// Instruction sets of the CPU: the best, its products of bytes, and AVX-VNNI beside AVX-512.
+typedef struct features {
+  eti_isa isa;
+  eti_dot dot;
+  bool has_avx_vnni;
+} features;
 
 #if ETI_HAVE_X86
 #include <cpuid.h>
@@ -14,6 +21,8 @@ enum {
   LEAF1_OSXSAVE = 1 << 27,
   LEAF1_F16C = 1 << 29,
   LEAF7_AVX2 = 1 << 5,
+  LEAF7_AVX512_VNNI = 1 << 11,  // of ecx
+  LEAF7_1_AVX_VNNI = 1 << 4,    // of eax of its second part
 };
 #define LEAF7_AVX512 (1u << 16 | 1u << 17 | 1u << 30 | 1u << 31)  // F DQ BW VL
 #define XCR0_AVX 0x6u      // SSE and AVX registers saved by the system
@@ -26,43 +35,86 @@ static unsigned saved_registers(void) {
   return low;
 }
 
-static eti_isa detect(void) {
+static features detect(void) {
+  features f = {ETI_ISA_SCALAR, ETI_DOT_NONE, false};
   unsigned a, b, c, d;
-  if (!__get_cpuid(1, &a, &b, &c, &d)) return ETI_ISA_SCALAR;
+  if (!__get_cpuid(1, &a, &b, &c, &d)) return f;
   const unsigned needs1 = (unsigned)LEAF1_FMA | (unsigned)LEAF1_OSXSAVE | (unsigned)LEAF1_F16C;
-  if ((c & needs1) != needs1) return ETI_ISA_SCALAR;
+  if ((c & needs1) != needs1) return f;
   const unsigned saved = saved_registers();
-  if ((saved & XCR0_AVX) != XCR0_AVX) return ETI_ISA_SCALAR;
-  if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || (b & (unsigned)LEAF7_AVX2) == 0)
-    return ETI_ISA_SCALAR;
+  if ((saved & XCR0_AVX) != XCR0_AVX) return f;
+  if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || (b & (unsigned)LEAF7_AVX2) == 0) return f;
   const bool avx512 = (b & LEAF7_AVX512) == LEAF7_AVX512 && (saved & XCR0_AVX512) == XCR0_AVX512;
-  return avx512 ? ETI_ISA_AVX512 : ETI_ISA_AVX2;
+  const bool avx512_vnni = avx512 && (c & (unsigned)LEAF7_AVX512_VNNI) != 0;
+  unsigned more = 0;
+  f.has_avx_vnni = a >= 1 && __get_cpuid_count(7, 1, &more, &b, &c, &d) &&
+                   (more & (unsigned)LEAF7_1_AVX_VNNI) != 0;
+  f.isa = avx512 ? ETI_ISA_AVX512 : ETI_ISA_AVX2;
+  f.dot = avx512_vnni                 ? ETI_DOT_AVX512_VNNI
+          : f.has_avx_vnni && !avx512 ? ETI_DOT_AVX_VNNI
+                                      : ETI_DOT_NONE;
+  return f;
 }
 #elif ETI_HAVE_NEON
-static eti_isa detect(void) {
-  return ETI_ISA_NEON;
+// SDOT is bits 44 to 47 of ID_AA64ISAR0_EL1, which Linux lets programs read.
+static features detect(void) {
+  features f = {ETI_ISA_NEON, ETI_DOT_NONE, false};
+#if defined(__ARM_FEATURE_DOTPROD)
+  f.dot = ETI_DOT_NEON;
+#elif defined(__linux__)
+  unsigned long isar0;
+  __asm__("mrs %0, ID_AA64ISAR0_EL1" : "=r"(isar0));
+  if ((isar0 >> 44 & 15) != 0) f.dot = ETI_DOT_NEON;
+#endif
+  return f;
 }
 #else
-static eti_isa detect(void) {
-  return ETI_ISA_SCALAR;
+static features detect(void) {
+  return (features){ETI_ISA_SCALAR, ETI_DOT_NONE, false};
 }
 #endif
 
+enum { DOT_SHIFT = 8 };
+
 static atomic_int cache = -1;
 
-eti_isa eti_cpu_isa(void) {
-  int isa = atomic_load_explicit(&cache, memory_order_relaxed);
-  if (isa < 0) {
-    isa = (int)detect();
-    atomic_store_explicit(&cache, isa, memory_order_relaxed);
+static int cached(void) {
+  int both = atomic_load_explicit(&cache, memory_order_relaxed);
+  if (both < 0) {
+    const features f = detect();
+    both = (int)f.isa | (int)f.dot << DOT_SHIFT;
+    atomic_store_explicit(&cache, both, memory_order_relaxed);
   }
-  return (eti_isa)isa;
+  return both;
+}
+
+static void keep(eti_isa isa, eti_dot dot) {
+  atomic_store_explicit(&cache, (int)isa | (int)dot << DOT_SHIFT, memory_order_relaxed);
+}
+
+eti_isa eti_cpu_isa(void) {
+  return (eti_isa)(cached() & ((1 << DOT_SHIFT) - 1));
+}
+
+eti_dot eti_cpu_dot(void) {
+  return (eti_dot)(cached() >> DOT_SHIFT);
 }
 
 void eti_cpu_isa_limit(eti_isa limit) {
-  const eti_isa isa = detect();
+  const features f = detect();
   const bool scalar = limit == ETI_ISA_SCALAR ||
-                      (isa == ETI_ISA_NEON && limit != ETI_ISA_NEON && limit != ETI_ISA_COUNT);
-  const int answer = scalar ? (int)ETI_ISA_SCALAR : (int)(limit < isa ? limit : isa);
-  atomic_store_explicit(&cache, answer, memory_order_relaxed);
+                      (f.isa == ETI_ISA_NEON && limit != ETI_ISA_NEON && limit != ETI_ISA_COUNT);
+  if (limit == ETI_ISA_COUNT) {
+    keep(f.isa, f.dot);
+  } else {
+    keep(scalar ? ETI_ISA_SCALAR : limit < f.isa ? limit : f.isa, ETI_DOT_NONE);
+  }
+}
+
+bool eti_cpu_dot_limit(eti_dot dot) {
+  const features f = detect();
+  const bool lesser = dot == ETI_DOT_AVX_VNNI && f.has_avx_vnni;
+  if (dot != f.dot && !lesser && dot != ETI_DOT_NONE) return false;
+  keep(lesser ? ETI_ISA_AVX2 : f.isa, dot);
+  return true;
 }

@@ -4,6 +4,8 @@
 #ifndef ET_ISA_SELECT_H
 #define ET_ISA_SELECT_H
 
+#include <stdbool.h>
+
 // Instruction sets, ascending within one architecture: a family that lacks a variant uses the next
 // lower one that it has.
 typedef enum eti_isa {
@@ -13,6 +15,16 @@ typedef enum eti_isa {
   ETI_ISA_NEON = 3,
   ETI_ISA_COUNT = 4,
 } eti_isa;
+
+// Instructions that add four products of bytes to a sum of 32 bits, which only some CPUs of an
+// instruction set above have.
+typedef enum eti_dot {
+  ETI_DOT_NONE = 0,
+  ETI_DOT_AVX_VNNI = 1,     // with AVX2
+  ETI_DOT_AVX512_VNNI = 2,  // with AVX-512
+  ETI_DOT_NEON = 3,         // SDOT
+  ETI_DOT_COUNT = 4,
+} eti_dot;
 
 // Defined if the build has the files of that instruction set, so that tables can name their
 // entries.
@@ -30,8 +42,14 @@ typedef enum eti_isa {
 // The best instruction set of this CPU and operating system. Thread-safe.
 eti_isa eti_cpu_isa(void);
 
-// Limits eti_cpu_isa to `limit`, as on a lesser CPU, for tests. Methods prepared before must not
-// run after. ETI_ISA_COUNT removes the limit.
+// The products of bytes of this CPU. Thread-safe.
+eti_dot eti_cpu_dot(void);
+
+// Limits eti_cpu_isa to `limit`, as on a lesser CPU without products of bytes, for tests. Methods
+// prepared before must not run after. ETI_ISA_COUNT removes the limit.
 void eti_cpu_isa_limit(eti_isa limit);
+// The same with the products of bytes `dot` and the instruction set that it comes with. Returns
+// false, and changes nothing, if this CPU lacks them.
+bool eti_cpu_dot_limit(eti_dot dot);
 
 #endif  // ET_ISA_SELECT_H

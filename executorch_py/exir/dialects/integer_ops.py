@@ -24,6 +24,10 @@ from torch.library import Library
 LIBRARY = "executorch_py"
 # Columns of a panel of weights.
 PANEL = 16
+# Terms of a column that are side by side.
+QUAD = 4
+# Terms of a column that are side by side.
+QUAD = 4
 # Terms per kernel step with weights of 4 bits.
 STEP = 8
 # Maximum number of taps of a depthwise kernel; larger ones are packed like any other.
@@ -33,20 +37,36 @@ MAX_DEPTHWISE_TAPS = 64
 
 
 def packed_weight(weight: torch.Tensor) -> torch.Tensor:
-    """Matrices [groups, columns, terms] of int8 as panels: [group][panel][term / 2][column][2]."""
+    """Matrices [groups, columns, terms] of int8 as panels: [group, panel, term / 4, column, 4]."""
     groups, n, k = weight.shape
-    panels, pairs = -(-n // PANEL), -(-k // 2)
-    padded = weight.new_zeros(groups, panels * PANEL, pairs * 2)
+    panels, quads = -(-n // PANEL), -(-k // QUAD)
+    padded = weight.new_zeros(groups, panels * PANEL, quads * QUAD)
     padded[:, :n, :k] = weight
-    by_panel = padded.reshape(groups, panels, PANEL, pairs, 2)
-    return by_panel.permute(0, 1, 3, 2, 4).reshape(-1).contiguous()
+    by_panel = padded.reshape(groups, panels, PANEL, quads, QUAD)
+    return by_panel.transpose(2, 3).contiguous()
 
 
-def unpacked_weight(packed: torch.Tensor, groups: int, n: int, k: int) -> torch.Tensor:
+def unpacked_weight(packed: torch.Tensor, n: int, k: int) -> torch.Tensor:
     """Inverse of packed_weight."""
-    panels, pairs = -(-n // PANEL), -(-k // 2)
-    by_panel = packed.reshape(groups, panels, pairs, PANEL, 2).permute(0, 1, 3, 2, 4)
-    return by_panel.reshape(groups, panels * PANEL, pairs * 2)[:, :n, :k]
+    groups, panels, quads = packed.shape[:3]
+    by_panel = packed.transpose(2, 3)
+    return by_panel.reshape(groups, panels * PANEL, quads * QUAD)[:, :n, :k]
+
+
+def packed_starts(starts: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    """Initial sums of each column of all groups, and those for rows whose terms are larger by 128.
+
+    Instructions that multiply unsigned by signed bytes read such rows. The result is [2, columns],
+    padded to whole panels.
+    """
+    more = 128 * weight.to(torch.int64).sum(-1).reshape(-1)
+    both = torch.stack([starts.to(torch.int64), starts.to(torch.int64) - more])
+    return torch.stack([packed_columns(_wrapped(s), weight.shape[0]) for s in both])
+
+
+def _wrapped(values: torch.Tensor) -> torch.Tensor:
+    """The low 32 bits of integers, as int32."""
+    return ((values + 2**31) % 2**32 - 2**31).to(torch.int32)
 
 
 def packed_columns(values: torch.Tensor, groups: int) -> torch.Tensor:
@@ -118,8 +138,8 @@ def _kernel_of_matrices(
 ) -> torch.Tensor:
     taps = math.prod(kernel)
     if is_depthwise(c_in * groups, out, groups, taps):
-        return unpacked_weight(packed, 1, out, taps).reshape(out, 1, *kernel)
-    matrices = unpacked_weight(packed, groups, out // groups, taps * c_in)
+        return unpacked_weight(packed, out, taps).reshape(out, 1, *kernel)
+    matrices = unpacked_weight(packed, out // groups, taps * c_in)
     return matrices.reshape(out, taps, c_in).transpose(1, 2).reshape(out, c_in, *kernel)
 
 
@@ -161,7 +181,7 @@ def _convolution(
     n_groups = 1 if is_depthwise(input.shape[1], channels, groups, math.prod(kernel)) else groups
     starts, scales, addends = (
         unpacked_columns(t, n_groups, channels // n_groups).reshape(-1, 1, 1)
-        for t in (starts, scales, addends)
+        for t in (starts[0], scales, addends)
     )
     sides = [padding[1], padding[1], padding[0], padding[0]]
     padded = torch.nn.functional.pad(input, sides, value=input_zero_point).to(torch.float64)
@@ -181,8 +201,8 @@ def _linear(
     quant_min: int,
     quant_max: int,
 ) -> torch.Tensor:
-    matrix = unpacked_weight(weight, 1, channels, input.shape[-1])[0].to(torch.float64)
-    starts, scales, addends = (t[:channels] for t in (starts, scales, addends))
+    matrix = unpacked_weight(weight, channels, input.shape[-1])[0].to(torch.float64)
+    starts, scales, addends = (t[:channels] for t in (starts[0], scales, addends))
     sums = input.to(torch.float64) @ matrix.t() + starts
     return _limited(sums, scales, addends, zero_point, quant_min, quant_max)
 
@@ -197,7 +217,7 @@ def _linear_float(
     addends: torch.Tensor,
     channels: int,
 ) -> torch.Tensor:
-    matrix = unpacked_weight(weight, 1, channels, input.shape[-1])[0].to(torch.float64)
+    matrix = unpacked_weight(weight, channels, input.shape[-1])[0].to(torch.float64)
     sums, scales, addends = (t[:channels] for t in (sums, scales, addends))
     rows = (*input.shape[:-1], 1)
     scale, zero_point = (t if t.numel() == 1 else t.reshape(rows) for t in (scale, zero_point))

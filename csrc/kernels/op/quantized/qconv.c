@@ -99,10 +99,9 @@ static et_status read_groups(const et_kernel_ctx *ctx, et_value *const *args, qc
   return ET_OK;
 }
 
-static void patch_rows(const void *ctx, size_t group, size_t first, size_t n, int16_t *to,
+static void patch_rows(const void *ctx, size_t group, size_t first, size_t n, char *to,
                        size_t step);
-static void patch_piece(const void *ctx, size_t group, size_t row, size_t k0, size_t n,
-                        int16_t *to);
+static void patch_piece(const void *ctx, size_t group, size_t row, size_t k0, size_t n, int8_t *to);
 
 static et_status read_conv(const et_kernel_ctx *ctx, et_value *const *args, qconv *c) {
   et_tensor *x, *out;
@@ -123,7 +122,7 @@ static et_status read_conv(const et_kernel_ctx *ctx, et_value *const *args, qcon
   ET_TRY(read_geometry(ctx, args, c));
   ET_TRY(read_groups(ctx, args, c, &c_out));
   eti_qgemm_job *const p = &c->product;
-  ET_TRY(eti_qgemm_job_read(ctx, args, I_WEIGHT, p));
+  ET_TRY(eti_qgemm_job_read(ctx, args, I_WEIGHT, false, p));
   ET_TRY(eti_qlimits_read(ctx, args, I_LIMITS, p));
   const eti_shape shape = {
       .rank = 4, .sizes = {x->sizes[0], (int32_t)c_out, (int32_t)c->rows, (int32_t)c->columns}};
@@ -179,14 +178,26 @@ static bool is_adjacent(const qconv *c, const corner *at) {
          at->x + c->kernel[1] <= c->width;
 }
 
-static int16_t *fill_terms(int16_t *to, int8_t value, size_t n) {
-  for (size_t i = 0; i < n; i++) to[i] = value;
-  return to + n;
+// Terms are written one after the other, in the form of the micro-kernels.
+typedef struct writer {
+  const eti_qgemm_micro *micro;
+  size_t each;  // bytes of a term
+  char *to;
+} writer;
+
+static void copy_terms(writer *w, const int8_t *from, size_t n) {
+  w->micro->copy(w->to, from, n);
+  w->to += n * w->each;
 }
 
-static int16_t *widen_terms(const qconv *c, int16_t *to, const int8_t *from, size_t n) {
-  c->micro->widen(to, from, n);
-  return to + n;
+static void fill_terms(writer *w, int8_t value, size_t n) {
+  if (w->each == 1) {
+    memset(w->to, w->micro->form == ETI_QROWS_U8 ? value + 128 : value, n);
+  } else {
+    int16_t *const words = (int16_t *)(void *)w->to;
+    for (size_t i = 0; i < n; i++) words[i] = value;
+  }
+  w->to += n * w->each;
 }
 
 // True if one tap of all pixels in order, all channels, is the whole input.
@@ -195,17 +206,17 @@ static bool is_matrix(const qconv *c) {
          c->rows == c->height && c->columns == c->width;
 }
 
-static void patch_rows(const void *ctx, size_t group, size_t first, size_t n, int16_t *to,
+static void patch_rows(const void *ctx, size_t group, size_t first, size_t n, char *to,
                        size_t step) {
   const qconv *const c = ctx;
   if (is_matrix(c)) {
-    eti_qwiden_rows(c->micro, c->x + first * c->channels, c->channels, n, to, step);
+    eti_qcopy_rows(c->micro, c->x + first * c->channels, c->channels, n, to, step);
     return;
   }
   corner at = corner_of(c, first);
   const size_t columns = (size_t)c->kernel[1];
   for (size_t i = 0; i < n; i++, next_corner(c, &at)) {
-    int16_t *p = to + i * step;
+    writer w = {c->micro, eti_qterm_bytes(c->micro->form), to + i * step};
     const bool joined = is_adjacent(c, &at);
     for (int64_t ty = 0; ty < c->kernel[0]; ty++) {
       const int64_t y = at.y + ty * c->dilation[0];
@@ -213,14 +224,17 @@ static void patch_rows(const void *ctx, size_t group, size_t first, size_t n, in
       const int8_t *const line =
           is_row ? at.image + (size_t)(y * c->width) * c->channels + group * c->c_in : NULL;
       if (!is_row) {
-        p = fill_terms(p, c->pad, columns * c->c_in);
+        fill_terms(&w, c->pad, columns * c->c_in);
       } else if (joined) {
-        p = widen_terms(c, p, line + (size_t)at.x * c->channels, columns * c->c_in);
+        copy_terms(&w, line + (size_t)at.x * c->channels, columns * c->c_in);
       } else {
         for (int64_t tx = 0; tx < c->kernel[1]; tx++) {
           const int64_t x = at.x + tx * c->dilation[1];
-          p = x >= 0 && x < c->width ? widen_terms(c, p, line + (size_t)x * c->channels, c->c_in)
-                                     : fill_terms(p, c->pad, c->c_in);
+          if (x >= 0 && x < c->width) {
+            copy_terms(&w, line + (size_t)x * c->channels, c->c_in);
+          } else {
+            fill_terms(&w, c->pad, c->c_in);
+          }
         }
       }
     }
@@ -228,20 +242,21 @@ static void patch_rows(const void *ctx, size_t group, size_t first, size_t n, in
 }
 
 static void patch_piece(const void *ctx, size_t group, size_t row, size_t k0, size_t n,
-                        int16_t *to) {
+                        int8_t *to) {
   const qconv *const c = ctx;
   const corner at = corner_of(c, row);
-  for (size_t k = k0, count; k < k0 + n; k += count) {
+  for (size_t k = k0, count; k < k0 + n; k += count, to += count) {
     const int64_t tap = (int64_t)(k / c->c_in);
     const size_t channel = k % c->c_in, left = c->c_in - channel;
     count = left < k0 + n - k ? left : k0 + n - k;
     const int64_t y = at.y + tap / c->kernel[1] * c->dilation[0],
                   x = at.x + tap % c->kernel[1] * c->dilation[1];
-    to = is_inside(c, y, x) ? widen_terms(c, to,
-                                          at.image + (size_t)(y * c->width + x) * c->channels +
-                                              group * c->c_in + channel,
-                                          count)
-                            : fill_terms(to, c->pad, count);
+    if (is_inside(c, y, x)) {
+      memcpy(to, at.image + (size_t)(y * c->width + x) * c->channels + group * c->c_in + channel,
+             count);
+    } else {
+      memset(to, c->pad, count);
+    }
   }
 }
 
@@ -284,16 +299,16 @@ typedef struct depthwise_run {
   const int8_t *pads;  // of all channels, or NULL: each panel finds its own addresses
 } depthwise_run;
 
-static eti_qdepthwise panel_of(const qconv *c, size_t panel, size_t first) {
+// Channels from `channel` on.
+static eti_qdepthwise channels_of(const qconv *c, size_t channel, size_t channels, size_t first) {
   const eti_qgemm_job *const p = &c->product;
-  const size_t channel = panel * NR, pairs = (p->k + 1) / 2;
   return (eti_qdepthwise){
       .n_taps = p->k,
-      .w = p->weight + panel * pairs * 2 * NR,
+      .w = p->weight + channel / NR * eti_qpanel_bytes(eti_div_up(p->k, ETI_QGEMM_QUAD)),
       .start = p->starts + channel,
       .scale = p->scales + channel,
       .add = p->adds + channel,
-      .channels = p->n - channel < NR ? p->n - channel : NR,
+      .channels = channels,
       .out = (int8_t *)p->out + first * p->out_step + channel,
       .out_step = p->out_step,
       .low = p->low,
@@ -308,15 +323,15 @@ static void run_pixels(void *ctx, size_t begin, size_t end) {
   const int8_t *taps[ADDRESSES];
   int8_t pads[NR];
   memset(pads, c->pad, sizeof pads);
-  const size_t at_once = ADDRESSES / c->product.k;
+  const size_t at_once = ADDRESSES / c->product.k, channels = c->product.n;
   for (size_t first = begin, n; first < end; first += n) {
     n = end - first < at_once ? end - first : at_once;
-    if (r->pads != NULL) find_taps(c, first, n, 0, r->pads, taps);
-    for (size_t panel = 0; panel * NR < c->product.n; panel++) {
-      eti_qdepthwise d = panel_of(c, panel, first);
-      if (r->pads == NULL) find_taps(c, first, n, panel * NR, pads, taps);
+    const size_t step = r->pads != NULL ? channels : NR;
+    for (size_t channel = 0; channel < channels; channel += step) {
+      const size_t count = channels - channel < step ? channels - channel : step;
+      eti_qdepthwise d = channels_of(c, channel, count, first);
+      find_taps(c, first, n, channel, r->pads != NULL ? r->pads : pads, taps);
       d.taps = taps;
-      d.offset = r->pads != NULL ? panel * NR : 0;
       d.n = n;
       c->micro->depthwise(&d);
     }
@@ -350,9 +365,7 @@ et_status prepare_qconvolution_out(et_prepare_ctx *ctx, et_value *const *args) {
   const et_kernel_ctx k = eti_prepare_args(ctx);
   qconv c;
   ET_TRY(read_conv(&k, args, &c));
-  const size_t bytes =
-      c.depthwise ? c.channels
-                  : eti_qgemm_job_scratch(c.product.m, c.product.n, c.product.k, ctx->n_threads);
+  const size_t bytes = c.depthwise ? c.channels : eti_qgemm_job_scratch(&c.product, ctx->n_threads);
   if (bytes > ctx->scratch_bytes) ctx->scratch_bytes = bytes;
   return ET_OK;
 }

@@ -5,31 +5,33 @@
 #include "kernels/ops.h"
 #include "kernels/lib/qgemm_driver.h"
 
+#include <string.h>
+
 typedef struct qlinear {
   const et_tensor *in;
   const eti_qgemm_micro *micro;
 } qlinear;
 
-static void widen_rows(const void *ctx, size_t group, size_t first, size_t n, int16_t *to,
-                       size_t step) {
+static void copy_rows(const void *ctx, size_t group, size_t first, size_t n, char *to,
+                      size_t step) {
   const qlinear *const l = ctx;
   (void)group;
   const size_t k = (size_t)l->in->sizes[l->in->rank - 1u];
-  eti_qwiden_rows(l->micro, (const int8_t *)l->in->data + first * k, k, n, to, step);
+  eti_qcopy_rows(l->micro, (const int8_t *)l->in->data + first * k, k, n, to, step);
 }
 
-static void widen_piece(const void *ctx, size_t group, size_t row, size_t k0, size_t n,
-                        int16_t *to) {
+static void copy_piece(const void *ctx, size_t group, size_t row, size_t k0, size_t n, int8_t *to) {
   const qlinear *const l = ctx;
   (void)group;
   const size_t k = (size_t)l->in->sizes[l->in->rank - 1u];
-  l->micro->widen(to, (const int8_t *)l->in->data + row * k + k0, n);
+  memcpy(to, (const int8_t *)l->in->data + row * k + k0, n);
 }
 
 // Reads the input at position 0, weights and data per column from position i_weight on, and the
 // number of columns at i_columns. Resizes the result at i_out.
 static et_status read_product(const et_kernel_ctx *ctx, et_value *const *args, size_t i_weight,
-                              size_t i_columns, size_t i_out, qlinear *l, eti_qgemm_job *p) {
+                              size_t i_columns, size_t i_out, bool is_float, qlinear *l,
+                              eti_qgemm_job *p) {
   et_tensor *in, *out;
   int64_t n;
   ET_TRY(eti_arg_tensor(ctx, args, 0, &in));
@@ -44,14 +46,14 @@ static et_status read_product(const et_kernel_ctx *ctx, et_value *const *args, s
   p->k = (size_t)in->sizes[in->rank - 1u];
   p->m = eti_numel_range(in, 0, in->rank - 1u);
   p->n = (size_t)n;
-  ET_TRY(eti_qgemm_job_read(ctx, args, i_weight, p));
+  ET_TRY(eti_qgemm_job_read(ctx, args, i_weight, is_float, p));
   eti_shape shape = eti_shape_of(in);
   shape.sizes[in->rank - 1u] = (int32_t)n;
   ET_TRY(eti_resize(ctx, out, &shape));
   ET_TRY(eti_check_contiguous(ctx, out, ET_INVALID_ARGUMENT, "out"));
   *l = (qlinear){.in = in, .micro = p->micro};
-  p->rows = widen_rows;
-  p->piece = widen_piece;
+  p->rows = copy_rows;
+  p->piece = copy_piece;
   p->ctx = l;
   p->out = out->data;
   p->out_step = p->n;
@@ -59,7 +61,7 @@ static et_status read_product(const et_kernel_ctx *ctx, et_value *const *args, s
 }
 
 static et_status prepare_scratch(et_prepare_ctx *ctx, const eti_qgemm_job *p) {
-  const size_t bytes = eti_qgemm_job_scratch(p->m, p->n, p->k, ctx->n_threads);
+  const size_t bytes = eti_qgemm_job_scratch(p, ctx->n_threads);
   if (bytes > ctx->scratch_bytes) ctx->scratch_bytes = bytes;
   return ET_OK;
 }
@@ -71,7 +73,7 @@ enum { PLAIN_WEIGHT = 1, PLAIN_CHANNELS = 5, PLAIN_LIMITS = 6, PLAIN_OUT = 9 };
 static et_status read_plain(const et_kernel_ctx *ctx, et_value *const *args, qlinear *l,
                             eti_qgemm_job *p) {
   *p = (eti_qgemm_job){0};
-  ET_TRY(read_product(ctx, args, PLAIN_WEIGHT, PLAIN_CHANNELS, PLAIN_OUT, l, p));
+  ET_TRY(read_product(ctx, args, PLAIN_WEIGHT, PLAIN_CHANNELS, PLAIN_OUT, false, l, p));
   ET_TRY(eti_qlimits_read(ctx, args, PLAIN_LIMITS, p));
   ET_CHECK(args[PLAIN_OUT]->as.tensor->dtype == ET_I8, ctx->err, ET_INVALID_ARGUMENT,
            "out: expected i8, got %s", et_dtype_name((et_dtype)args[PLAIN_OUT]->as.tensor->dtype));
@@ -101,7 +103,7 @@ enum { FLOAT_WEIGHT = 3, FLOAT_CHANNELS = 7, FLOAT_OUT = 8 };
 static et_status read_float(const et_kernel_ctx *ctx, et_value *const *args, qlinear *l,
                             eti_qgemm_job *p, eti_row_qparams *numbers) {
   *p = (eti_qgemm_job){0};
-  ET_TRY(read_product(ctx, args, FLOAT_WEIGHT, FLOAT_CHANNELS, FLOAT_OUT, l, p));
+  ET_TRY(read_product(ctx, args, FLOAT_WEIGHT, FLOAT_CHANNELS, FLOAT_OUT, true, l, p));
   ET_TRY(eti_row_qparams_read(ctx, args, 1, p->m, numbers));
   ET_CHECK(args[FLOAT_OUT]->as.tensor->dtype == ET_F32, ctx->err, ET_INVALID_ARGUMENT,
            "out: expected f32, got %s", et_dtype_name((et_dtype)args[FLOAT_OUT]->as.tensor->dtype));

@@ -179,14 +179,14 @@ class QuantizedGraph:
     def columns(
         self, weight: Weight, matrices: torch.Tensor, source: Affine, output: Affine, bias: Any
     ) -> list[fx.Node]:
-        """Packed weights, and for each column its initial sum, scale and addend."""
+        """Packed weights, and for each column its initial sums, scale and addend."""
         groups = matrices.shape[0]
         sums = matrices.to(torch.int64).sum(-1).reshape(-1)
-        starts = (-source.zero_point * sums).to(torch.int32)
+        starts = integer_ops.packed_starts(-source.zero_point * sums, matrices)
         scales = (source.scale * weight.scales / output.scale).to(torch.float32)
         addends = (bias / output.scale).to(torch.float32)
         key = (weight.key, source, output.scale, tuple(bias.tolist()))
-        packed = [integer_ops.packed_columns(t, groups) for t in (starts, scales, addends)]
+        packed = [starts, *(integer_ops.packed_columns(t, groups) for t in (scales, addends))]
         names = ("starts", "scales", "addends")
         return [
             self.packed(weight, matrices),

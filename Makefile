@@ -3,7 +3,7 @@ SHELL := /bin/bash
 PY := .venv/bin/python
 PYTEST_ARGS ?= -n auto --dist loadgroup
 
-.PHONY: help demo test lint format size bench sanitize coverage docs clean
+.PHONY: help demo test lint format size bench bench-model sanitize coverage docs clean
 
 help:
 	@echo "make demo      export a real sentence encoder, run it on the C runtime, show numbers and a similarity table"
@@ -11,6 +11,7 @@ help:
 	@echo "make lint      formatting, ruff, mypy, codespell"
 	@echo "make size      code size of the core runtime, x86-64 and Cortex-M"
 	@echo "make bench     speed, as ratios to upstream, eager torch and other runtimes in one run"
+	@echo "make bench-model  cycles per multiply-add of hot loops, by llvm-mca (ARGS=\"gemm --hottest\")"
 	@echo "make sanitize  C tests under ASan+UBSan and TSan"
 	@echo "make docs      the static site: pages, API reference, operator table, notebooks (build/docs/site/index.html)"
 	@echo "make coverage  lines of the C runtime that the C tests run, per file"
@@ -39,6 +40,10 @@ size:
 bench:
 	@.ci/setup.sh bench
 	@$(PY) tests/bench/run.py
+
+bench-model:
+	@.ci/setup.sh test
+	@$(PY) tests/bench/bench_model.py $(ARGS)
 
 sanitize:
 	@.ci/setup.sh test

@@ -53,6 +53,8 @@ fi
 # The other machines of tests/bits: without them those tests fail and say what to install.
 if [ "$purpose" = test ] && [ "$(id -u)" = 0 ] && command -v dpkg-query >/dev/null; then
   need_apt clang qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross gcc-riscv64-linux-gnu libc6-dev-riscv64-cross
+  # llvm-mca of the version that Debian 12 and 13 have, for tests/c/test_loop_figures.py; elsewhere the test names it.
+  if ! command -v llvm-mca-19 >/dev/null && grep -q '^ID=debian' /etc/os-release; then need_apt llvm-19; fi
   # The browser of tests/docs, as Debian packages it; elsewhere the test names it, and any Chromium does.
   if ! command -v chromium-headless-shell chromium chromium-browser google-chrome >/dev/null &&
     grep -q '^ID=debian' /etc/os-release; then

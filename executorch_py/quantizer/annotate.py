@@ -8,6 +8,7 @@ same specification is observed once.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 import torch
 from torch import fx
@@ -22,6 +23,16 @@ from executorch_py.exir.ir.op_traits import op_key
 KEY = "quantization_annotation"
 LEFT_FLOAT = "left_float"  # key in `meta`: of a node, why it stays float; of a model, its rows
 GREATEST = 3.4028235e15  # torch.histc, which observers use, is wrong beyond this number
+
+
+@dataclass(frozen=True)
+class LeftFloat:
+    """One call that computes with floats."""
+
+    name: str
+    module: str
+    operator: str
+    reason: str
 
 
 class AnnotationError(ValueError):

@@ -25,6 +25,7 @@ from executorch_py.exir.ir.match import argument
 from executorch_py.exir.ir.warn import warn_caller
 from executorch_py.quantizer import fold_batch_norm
 from executorch_py.quantizer.annotate import KEY, AnnotationWarning
+from executorch_py.quantizer.divisors import keep_divisors
 from executorch_py.quantizer.in_place import writes_in_place
 from executorch_py.quantizer.observers import (
     WatchedFakeQuantize,
@@ -82,6 +83,7 @@ def convert_pt2e(
     for norm in list(_calls(model, aten.batch_norm.default)):
         _fold(model, norm)
     _drop_counters(model)
+    keep_divisors(model)
     for node in [*_calls(model, aten.batch_norm.default), *_writes_to_results(model)]:
         node.target = _renamed(node.target)
     made: fx.GraphModule = torchao_pt2e.convert_pt2e(

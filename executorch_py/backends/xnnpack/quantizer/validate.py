@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -33,6 +32,7 @@ from executorch_py.quantizer.annotate import (
     LEFT_FLOAT,
     AnnotationError,
     AnnotationWarning,
+    LeftFloat,
     data_of,
     is_annotated,
     is_float,
@@ -55,16 +55,6 @@ _SCALES_OF_CHANNELS = frozenset(
     }
 )
 _WITH_ZERO_POINT = frozenset({torch.per_tensor_affine, torch.per_channel_affine})
-
-
-@dataclass(frozen=True)
-class LeftFloat:
-    """One call that computes with floats."""
-
-    name: str
-    module: str
-    operator: str
-    reason: str
 
 
 # ---- annotated integers
@@ -193,7 +183,10 @@ def _signature(
 
 
 def left_float(model: nn.Module) -> Table:
-    """A table with a row and a reason for each call of a prepared model that stays float."""
+    """A table with a row and a reason for each call of a model that stays float.
+
+    model: prepared or converted; conversion adds divisors that it would round to 0.
+    """
     rows = model.meta.get(LEFT_FLOAT, ()) if isinstance(model, fx.GraphModule) else ()
     return Table(rows, _COLUMNS, f"{len(rows)} calls left float")
 

@@ -20,8 +20,10 @@ from support.op_driver import (
     check_op,
     isa_limit,
     isas,
+    loaded_op,
     run_op,
 )
+from support.op_values import Values
 
 from executorch_py.exir.dialects import own_ops
 from executorch_py.exir.dialects.own_ops import STEP_NAMES
@@ -237,3 +239,28 @@ def test_a_wrong_chain_is_refused(
             Tensors(given),
             out=[Out(torch.float32, (3, 4))],
         )
+
+
+@pytest.mark.parametrize(
+    ("is_prepared", "message"),
+    [(True, "expected 1 tensors, as prepared, got 2"), (False, "that are prepared, got none")],
+)
+def test_a_run_that_its_preparation_does_not_fit_is_refused(
+    is_prepared: bool, message: str
+) -> None:
+    """A file cannot change a list of tensors or skip the preparation; C code can."""
+    ahead, real = Values(True), Values(False)
+
+    def call(values: Values, n_tensors: int) -> Any:
+        x = torch.zeros(3, 4)
+        args = (x, "relu", Doubles([]), Tensors([x] * n_tensors))
+        return values.call(args, [Out(torch.float32, (3, 4))], False)
+
+    planned, values = call(ahead, 1)
+    with loaded_op(
+        "executorch_py::chain.out", len(values), planned if is_prepared else None, 1
+    ) as run:
+        if is_prepared:
+            run(call(real, 1)[0])
+        with pytest.raises(OpError, match=f"epilogue: .*{message}"):
+            run(call(real, 2)[0])

@@ -8,7 +8,11 @@ import pytest
 import torch
 import torch.ao.quantization.fx._decomposed
 from support.op_driver import OpError, Out, assert_close, isa_limit, isas, run_op
+from support.program_maker import MethodMaker, program_bytes
 from support.tolerance import EXACT, assert_near
+
+from executorch_py import errors
+from executorch_py.runtime import Runtime
 
 eager = torch.ops.quantized_decomposed
 LIMITS = {
@@ -159,6 +163,26 @@ def test_an_index_outside_of_the_table_is_refused() -> None:
     args = (torch.zeros(10, 4, dtype=torch.int8), torch.ones(10), None, -128, 127)
     with pytest.raises(OpError, match="index 10 at position 1 is outside of a table of 10 rows"):
         run("embedding_byte.out", torch.zeros(2, 4), *args, torch.tensor([0, 10]))
+
+
+@pytest.mark.parametrize("name", ["scales", "zero_points"])
+def test_a_result_in_the_place_of_an_operand_is_refused(name: str) -> None:
+    method = MethodMaker()
+    operands = {
+        "weight": method.tensor((10, 4), "int8"),
+        "scales": method.tensor((10,)),
+        "zero_points": method.tensor((10,)),
+        "indices": method.tensor((2,), "int64"),
+    }
+    *table, indices = operands.values()
+    limits, out = (method.scalar(-128), method.scalar(127)), operands[name]
+    op = "quantized_decomposed::embedding_byte.out"
+    method.call(op, *table, *limits, indices, out, out)
+    method.inputs, method.outputs = list(operands.values()), [out]
+    given = [torch.zeros(10, 4, dtype=torch.int8), *torch.ones(2, 10), torch.tensor([0, 1])]
+    loaded = Runtime.get().load_program(program_bytes(method)).load_method("forward")
+    with pytest.raises(errors.ExecutorchError, match=f"out is also {name}"):
+        loaded.execute([tensor.numpy() for tensor in given])
 
 
 def test_scales_that_do_not_fit_the_channels_are_refused() -> None:

@@ -36,10 +36,11 @@ C_ARROWS: dict[str, set[str]] = {
     "runtime/training": {"runtime"},
     # Names beside the core: text of the file that only some programs read.
     "runtime/signature": {"runtime"},
-    # Predicates of contracts, sets of element types, and bounds of sizes: every kernel file may
-    # include them.
+    # Predicates of contracts, sets of element types, the test for NaN, and bounds of sizes: every
+    # kernel file may include them.
     "kernels/contract.h": {"runtime"},
     "kernels/dtype_sets.h": set(),
+    "kernels/is_nan.h": set(),
     "kernels/sizes.h": set(),
     "kernels/stack.h": set(),
     # Templates of loops, and micro-kernels per instruction set.
@@ -55,7 +56,7 @@ C_ARROWS: dict[str, set[str]] = {
     "kernels/micro/gemm": {"runtime"}
     | _kernels("contract.h", "dtype_sets.h", "micro", "micro/convert", "sizes.h", "stack.h"),
     "kernels/micro/linalg": _kernels("contract.h", "loops", "micro", "micro/math"),
-    "kernels/micro/pool": {"runtime"} | _kernels("contract.h", "dtype_sets.h", "micro"),
+    "kernels/micro/pool": {"runtime"} | _kernels("contract.h", "dtype_sets.h", "is_nan.h", "micro"),
     "kernels/micro/qgemm": {"runtime"} | _kernels("contract.h", "micro"),
     "kernels/micro/quantized": {"runtime"} | _kernels("contract.h", "dtype_sets.h", "micro"),
     "kernels/micro/random": _kernels("contract.h", "loops", "micro", "micro/math"),
@@ -69,7 +70,7 @@ C_ARROWS: dict[str, set[str]] = {
     "kernels": {"runtime"} | _kernels("dtype_sets.h", "lib", "stack.h"),
     "kernels/example": {"runtime", "kernels"},
     "kernels/op": {"runtime", "kernels"}
-    | _kernels("lib", "loops", "micro")
+    | _kernels("is_nan.h", "lib", "loops", "micro")
     | _micro("convert", "eltwise", "gemm", "linalg", "math", "random", "rows", "sample"),
     "kernels/op/attention": {"runtime", "kernels", "kernels/lib", "kernels/sizes.h"}
     | _micro("convert", "eltwise", "gemm"),
@@ -77,7 +78,7 @@ C_ARROWS: dict[str, set[str]] = {
     | _kernels("lib", "micro")
     | _micro("conv", "convert", "gemm"),
     "kernels/op/pool": {"runtime", "kernels"}
-    | _kernels("dtype_sets.h", "lib")
+    | _kernels("dtype_sets.h", "is_nan.h", "lib")
     | _micro("convert", "pool"),
     "kernels/op/quantized": {"runtime", "kernels", "kernels/lib"}
     | _micro("convert", "eltwise", "qgemm", "quantized"),

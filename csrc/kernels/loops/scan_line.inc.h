@@ -28,7 +28,7 @@ static void ETI_LOOP_NAME(maxima, SCAN_SUFFIX)(void *to, int64_t *index, const v
   int64_t at = 0;
   for (size_t e = 0; e < n; e++) {
     const SCAN_TYPE one = x[e];
-    if (__builtin_expect((one >= best) | (one != one), 0)) best = one, at = (int64_t)e;
+    if (__builtin_expect((one >= best) | ETI_IS_NAN(one), 0)) best = one, at = (int64_t)e;
     out[e] = best;
     index[e] = at;
   }
@@ -44,7 +44,7 @@ static void ETI_LOOP_NAME(minima, SCAN_SUFFIX)(void *to, int64_t *index, const v
   int64_t at = 0;
   for (size_t e = 0; e < n; e++) {
     const SCAN_TYPE one = x[e];
-    if (__builtin_expect((one <= best) | (one != one), 0)) best = one, at = (int64_t)e;
+    if (__builtin_expect((one <= best) | ETI_IS_NAN(one), 0)) best = one, at = (int64_t)e;
     out[e] = best;
     index[e] = at;
   }

@@ -4,6 +4,7 @@
 // dtype=. Extremes also give the position of the last element that was a new extreme; a NaN always
 // is one.
 #include "kernels/kernel.h"
+#include "kernels/is_nan.h"
 #include "kernels/loops/loop.h"
 #include "kernels/micro/rows/row_reduce.h"
 #include "kernels/ops.h"

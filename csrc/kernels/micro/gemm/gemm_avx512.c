@@ -113,5 +113,5 @@ const eti_gemm_kernel eti_gemm_avx512[ETI_ACC_COUNT] = {
     [ETI_ACC_F64] = {ET_F64, 8, 14, 16, 8, ETI_GEMM_BUILT(F64, tile_f64__avx512),
                      ETI_GEMM_BUILT(F64, tile_rows_f64__avx512),
                      ETI_GEMM_BUILT(F64, pack_rows_f64__avx512),
-                     ETI_GEMM_BUILT(F64, tile_row_f64__avx512)},
+                     ETI_GEMM_BUILT(F64, tile_row_f64__avx512), NULL},
 };

@@ -105,7 +105,7 @@ const eti_gemm_kernel eti_gemm_neon[ETI_ACC_COUNT] = {
     [ETI_ACC_F64] = {ET_F64, 8, 8, 6, 8, ETI_GEMM_BUILT(F64, tile_f64__neon),
                      ETI_GEMM_BUILT(F64, tile_rows_f64__neon),
                      ETI_GEMM_BUILT(F64, pack_rows_f64__neon),
-                     ETI_GEMM_BUILT(F64, tile_row_f64__neon)},
+                     ETI_GEMM_BUILT(F64, tile_row_f64__neon), NULL},
     [ETI_ACC_I32] = {ET_I32, 4, 8, 12, 8, ETI_GEMM_BUILT(I32, tile_i32__neon),
                      ETI_GEMM_BUILT(I32, tile_rows_i32__neon),
                      ETI_GEMM_BUILT(I32, pack_rows_i32__neon),

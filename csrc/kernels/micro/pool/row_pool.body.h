@@ -12,7 +12,7 @@ static inline __attribute__((always_inline)) void FN(max_step)(T *restrict best,
                                                                size_t n) {
   for (size_t i = 0; i < n; i++) {
     const T v = x[i * step], b = best[i];
-    const int take = (v > b) | (v != v);
+    const int take = (v > b) | ETI_IS_NAN(v);
     best[i] = take ? v : b;
     at[i] = take ? (int32_t)((uint32_t)first + (uint32_t)i * (uint32_t)step) : at[i];
   }
@@ -36,7 +36,8 @@ static inline __attribute__((always_inline)) void FN(merge_step)(T *restrict bes
   for (size_t i = 0; i < n; i++) {
     const T v = x[i * step], b = best[i];
     const int32_t v_at = x_at[i * step], b_at = at[i];
-    const int take = (v > b) | ((v == b) & (v_at < b_at)) | ((v != v) & ((b == b) | (v_at > b_at)));
+    const int take =
+        (v > b) | ((v == b) & (v_at < b_at)) | (ETI_IS_NAN(v) & (!ETI_IS_NAN(b) | (v_at > b_at)));
     best[i] = take ? v : b;
     at[i] = take ? v_at : b_at;
   }

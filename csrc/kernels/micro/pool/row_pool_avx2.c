@@ -2,6 +2,7 @@
 #include "kernels/micro/pool/row_pool.h"
 
 #include "kernels/contract.h"
+#include "kernels/is_nan.h"
 #include "runtime/et.h"
 
 #define T float

@@ -6,6 +6,7 @@
 
 #include "kernels/micro/isa_select.h"
 #include "kernels/contract.h"
+#include "kernels/is_nan.h"
 #include "runtime/et.h"
 
 #define T float

@@ -215,8 +215,8 @@ static void log_add_exp_f32(double *at, const double *x, size_t n) {
   for (size_t i = 0; i < n; i++) {
     const double a = at[i], b = x[i], low = a < b ? a : b, high = a < b ? b : a;
     const double sum = high + eti_log_d(1.0 + eti_exp_d(low - high));
-    const double one = (low == high) & (fabs(low) > 0x1.fffffffffffffp+1023) ? low : sum;
-    at[i] = (a != a) | (b != b) ? a + b : one;
+    const double one = ((low == high) & (fabs(low) > 0x1.fffffffffffffp+1023)) ? low : sum;
+    at[i] = ((a != a) | (b != b)) ? a + b : one;
   }
 }
 
@@ -226,8 +226,8 @@ static void log_add_exp_f64(double *at, const double *x, size_t n) {
   for (size_t i = 0; i < n; i++) {
     const double a = at[i], b = x[i], low = a < b ? a : b, high = a < b ? b : a;
     const double sum = high + eti_log1p_f64(eti_exp_f64(low - high));
-    const double one = (low == high) & (fabs(low) > 0x1.fffffffffffffp+1023) ? low : sum;
-    at[i] = (a != a) | (b != b) ? a + b : one;
+    const double one = ((low == high) & (fabs(low) > 0x1.fffffffffffffp+1023)) ? low : sum;
+    at[i] = ((a != a) | (b != b)) ? a + b : one;
   }
 }
 

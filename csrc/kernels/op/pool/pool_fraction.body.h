@@ -20,7 +20,7 @@ static void CAT(small_windows, SUFFIX)(const window_row *r, const int32_t *start
         const int32_t place = (int32_t)((z * r->in[1] + y) * r->in[2]);
         for (int64_t i = x0; i < x0 + r->width; i++) {
           const T value = row[(ptrdiff_t)i * r->steps[2]];
-          const bool takes = (value > best) | (value != value);
+          const bool takes = (value > best) | ETI_IS_NAN(value);
           best = takes ? value : best;
           at = takes ? place + (int32_t)i : at;
         }

@@ -4,6 +4,7 @@
 // (Pooling with strides is in pool.c.)
 #include "kernels/lib/element.h"
 #include "kernels/kernel.h"
+#include "kernels/is_nan.h"
 #include "kernels/op/pool/pool.h"
 #include "kernels/ops.h"
 

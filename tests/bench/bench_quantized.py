@@ -1,8 +1,8 @@
 """Quantized models compared with those of other runtimes and with our f32.
 
 Static int8, weights by channel: ours and upstream's by PT2E, each with its own quantizer and
-partitioner, ours with weights of 7 bits too (int7), and ONNX Runtime's own static quantization,
-which OpenVINO runs as well. One run by turns, 1 and 2 threads, medians; file sizes too. Then
+partitioner, ours with weights of 7 bits too (int7) and not delegated (own_int8), and ONNX Runtime's
+own static quantization, which OpenVINO runs as well. One run by turns, 1 and 2 threads, medians; file sizes too. Then
 products with weights of 4 bits in groups of 32 and rows quantized at run time (8da4w), ours and
 upstream's. One row is compared with reading as many bytes as its weights have. The weights of one
 layer come from the cache, those of a hundred layers from memory.
@@ -18,7 +18,15 @@ from pathlib import Path
 from peers import Peer, report, timed
 
 MODELS = ("mobilenet_v2", "mobilenet_v3_large", "resnet50", "vit_b_16", "swin_t")
-SIDES = ("int8", "int7", "xnnpack", "upstream_int8", "onnxruntime_int8", "openvino_int8")
+SIDES = (
+    "int8",
+    "own_int8",
+    "int7",
+    "xnnpack",
+    "upstream_int8",
+    "onnxruntime_int8",
+    "openvino_int8",
+)
 BARS = {"resnet50": 1.0}  # other models: 0.8 of upstream's time
 PRODUCTS = (
     *(f"8da4w_{m}x2048x{n}" for n in (2048, 8192) for m in (1, 128)),
@@ -67,6 +75,11 @@ def run_model(model: str, paths: dict[str, str], threads: int) -> None:
             f"int7_over_{side}": ms["int7"] / value
             for side, value in ms.items()
             if "int7" in ms and side not in ("int7", "int8")
+        },
+        **{
+            f"own_over_{side}": ms["own_int8"] / value
+            for side, value in ms.items()
+            if "own_int8" in ms and side != "own_int8"
         },
         bar=BARS.get(model, 0.8),
     )

@@ -30,6 +30,7 @@ PYTHONS = {
     "onnxruntime": ROOT / ".venv-peers" / "bin" / "python",
     "openvino": ROOT / ".venv-peers" / "bin" / "python",
     "int8": ROOT / ".venv" / "bin" / "python",
+    "own_int8": ROOT / ".venv" / "bin" / "python",
     "int7": ROOT / ".venv" / "bin" / "python",
     "upstream_int8": ROOT / ".venv-upstream" / "bin" / "python",
     "onnxruntime_int8": ROOT / ".venv-peers" / "bin" / "python",

@@ -129,14 +129,18 @@ class Ours(Side):
         return bytes(to_edge(program).to_executorch().buffer)
 
 
+def with_own_operators(program: Any) -> bytes:
+    from executorch_py.exir import ExecutorchBackendConfig, to_edge
+
+    config = ExecutorchBackendConfig(own_operators=True)
+    return bytes(to_edge(program).to_executorch(config).buffer)
+
+
 class OursOwnOperators(Ours):
     """A file for our runtime only."""
 
     def to_bytes(self, program: Any) -> bytes:
-        from executorch_py.exir import ExecutorchBackendConfig, to_edge
-
-        config = ExecutorchBackendConfig(own_operators=True)
-        return bytes(to_edge(program).to_executorch(config).buffer)
+        return with_own_operators(program)
 
 
 class Reading(Side):
@@ -197,6 +201,13 @@ class OursInt7(OursInt8):
     """OursInt8 with 7-bit weights, whose products AVX2 adds in 16 bits without saturation."""
 
     weights: ClassVar[dict[str, int]] = {"weight_qmin": -64, "weight_qmax": 63}
+
+
+class OwnInt8(OursInt8):
+    """Static int8, weights by channel, on the integer kernels of our runtime, not delegated."""
+
+    def to_bytes(self, program: Any) -> bytes:
+        return with_own_operators(program)
 
 
 class Upstream(Side):
@@ -369,6 +380,7 @@ SIDES: dict[str, type[Side]] = {
     "upstream_xnnpack": UpstreamXnnpack,
     "onnxruntime": OnnxRuntime,
     "int8": OursInt8,
+    "own_int8": OwnInt8,
     "int7": OursInt7,
     "upstream_int8": UpstreamInt8,
     "onnxruntime_int8": OnnxRuntimeInt8,

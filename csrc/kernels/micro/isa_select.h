@@ -48,8 +48,8 @@ eti_dot eti_cpu_dot(void);
 // Limits eti_cpu_isa to `limit`, as on a lesser CPU without products of bytes, for tests. Methods
 // prepared before must not run after. ETI_ISA_COUNT removes the limit.
 void eti_cpu_isa_limit(eti_isa limit);
-// The same with the products of bytes `dot` and the instruction set that it comes with. Returns
-// false, and changes nothing, if this CPU lacks them.
+// Limits eti_cpu_isa and eti_cpu_dot to the products of bytes `dot` and the instruction set that they
+// come with. Returns false, and changes nothing, if this CPU lacks them.
 bool eti_cpu_dot_limit(eti_dot dot);
 
 #endif  // ET_ISA_SELECT_H

@@ -134,8 +134,8 @@ INLINE void add_quad(quad a, size_t a_step, const int8_t *w, size_t panel, size_
 #endif
 }
 
-// The same for all quads. One or two rows have several sums for each result, since an addition
-// waits for the one before.
+// Adds the products of all quads. One or two rows have several sums for each result, since an
+// addition waits for the one before.
 INLINE void multiply(const eti_qtile *t, size_t row, const int8_t *w, size_t m, size_t tv,
                      vi sums[MR][TV]) {
   const size_t panel = eti_qpanel_bytes(t->quads), a_step = t->a_step;

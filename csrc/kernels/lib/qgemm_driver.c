@@ -176,6 +176,7 @@ static eti_qtile tile_of(const eti_qgemm_job *p, size_t group, size_t panel, siz
   eti_qtile t = {
       .w = p->weight + at * eti_qpanel_bytes(quads),
       .quads = quads,
+      .next = (to - panel) * eti_qpanel_bytes(quads),
       .start = p->starts + at * NR,
       .scale = p->scales + at * NR,
       .add = p->adds + at * NR,

@@ -12,7 +12,7 @@ enum {
   QUAD = ETI_QGEMM_QUAD,
   QUAD_BYTES = NR * QUAD,  // of a panel
   NV = NR / LANES,         // vectors of a panel
-  TV = PANELS * NV,        // and of a tile
+  PANELS = TV / NV,        // of a tile
 #ifdef VI_DOT
   ROW_QUAD = QUAD,  // bytes of a quad of a row
   OFFSET = 128,     // in each term of a row
@@ -25,17 +25,25 @@ enum {
 // Limits that turn sums into i8.
 typedef struct limits {
   vf high;
-  __m128i low;
-  int32_t zero;
+  vi low, zero;  // in bytes, in words of 16 bits
 } limits;
 
 INLINE limits limits_of(int32_t low, float high, int32_t zero) {
-  return (limits){.low = _mm_set1_epi8((char)low), .high = VF_SET1(high), .zero = zero};
+  return (limits){VF_SET1(high), VB_SET1((char)low), VB_SET1_16((short)zero)};
 }
 
-// Stores n < NR bytes; the second eight may overlap the first.
+// Scales, rounds and limits a vector of columns from above. NaN becomes the high limit.
+INLINE vi rounded(vi sum, vf scale, vf add, vf high) {
+  return VI_ROUND(VF_MIN(VF_ADD(VF_MUL(VF_OF(sum), scale), add), high));
+}
+
+// Stores n ≤ NR bytes; the second eight may overlap the first.
 INLINE void store_part(int8_t *out, __m128i bytes, size_t n) {
   int8_t all[NR];
+  if (n >= NR) {
+    _mm_storeu_si128((__m128i *)(void *)out, bytes);
+    return;
+  }
   _mm_storeu_si128((__m128i *)(void *)all, bytes);
   if (n >= 8) {
     memcpy(out, all, 8);
@@ -45,21 +53,31 @@ INLINE void store_part(int8_t *out, __m128i bytes, size_t n) {
   }
 }
 
-// Scales, rounds, limits and writes n columns of a panel. Values that are too low saturate; NaN
-// becomes the high limit.
-INLINE void store_i8(int8_t *out, const vi sums[NV], const float *scale, const float *add,
+// Writes n columns of a panel. Values that are too low saturate.
+INLINE void store_i8(int8_t *out, const vi sums[NV], const eti_qtile *t, size_t column,
                      const limits *l, size_t n) {
   vi q[NV];
   UNROLL for (size_t v = 0; v < NV; v++) {
-    const vf scaled = VF_MUL(VF_OF(sums[v]), VF_LOAD(scale + v * LANES));
-    q[v] = VI_ROUND(VF_MIN(VF_ADD(scaled, VF_LOAD(add + v * LANES)), l->high));
+    const size_t at = column + v * LANES;
+    q[v] = rounded(sums[v], VF_LOAD(t->scale + at), VF_LOAD(t->add + at), l->high);
   }
-  const __m128i bytes = _mm_max_epi8(narrow(q, l->zero), l->low);
-  if (n >= NR) {
-    _mm_storeu_si128((__m128i *)(void *)out, bytes);
-  } else {
-    store_part(out, bytes, n);
+  const __m128i low = _mm_set1_epi8((char)t->low);
+  store_part(out, _mm_max_epi8(narrow(q, t->zero), low), n);
+}
+
+// Writes two rows of two vectors.
+INLINE void store_two_rows(int8_t *out, size_t step, const vi first[2], const vi second[2],
+                           const eti_qtile *t, size_t column, const limits *l) {
+  vi q[2], r[2];
+  UNROLL for (size_t v = 0; v < 2; v++) {
+    const vf scale = VF_LOAD(t->scale + column + v * LANES);
+    const vf add = VF_LOAD(t->add + column + v * LANES);
+    q[v] = rounded(first[v], scale, add, l->high);
+    r[v] = rounded(second[v], scale, add, l->high);
   }
+  const vi a = VB_ADDS_16(VB_PACKS_32(q[0], q[1]), l->zero);
+  const vi b = VB_ADDS_16(VB_PACKS_32(r[0], r[1]), l->zero);
+  store_rows(out, out + step, VB_MAX(VB_PACKS_16(a, b), l->low));
 }
 
 INLINE void store_f32(float *out, const vi sums[NV], const eti_qtile *t, size_t row, size_t column,
@@ -136,8 +154,8 @@ INLINE void add_quad(quad a, size_t a_step, const int8_t *w, size_t panel, size_
 
 // Adds the products of all quads. One or two rows have several sums for each result, since an
 // addition waits for the one before.
-INLINE void multiply(const eti_qtile *t, size_t row, const int8_t *w, size_t m, size_t tv,
-                     vi sums[MR][TV]) {
+INLINE void multiply(const eti_qtile *t, size_t row, const int8_t *w, size_t ahead, size_t m,
+                     size_t tv, vi sums[MR][TV]) {
   const size_t panel = eti_qpanel_bytes(t->quads), a_step = t->a_step;
   const char *const first = (const char *)t->a + row * a_step;
   quad a = {first, m > HALF ? first + HALF * a_step : first};
@@ -159,75 +177,93 @@ INLINE void multiply(const eti_qtile *t, size_t row, const int8_t *w, size_t m, 
     }
   }
   for (; q > 0; q--, a = quad_at(a, 1), w += QUAD_BYTES) {
+    UNROLL for (size_t p = 0; p < tv / NV; p++) __builtin_prefetch(w + ahead + p * panel, 0, 2);
     add_quad(a, a_step, w, panel, m, tv, sums);
   }
 }
 
-// Writes the results of m rows; out of line, but for whole tiles.
+#if TV == 2
+// Writes the results of an even number of rows and whole panels.
+INLINE void finish_pairs(const eti_qtile *t, size_t row, size_t column, size_t m,
+                         const vi sums[MR][TV]) {
+  const limits l = limits_of(t->low, t->high, t->zero);
+  int8_t *const out = (int8_t *)t->out + row * t->out_step + column;
+  UNROLL for (size_t r = 0; r < m; r += 2) {
+    store_two_rows(out + r * t->out_step, t->out_step, sums[r], sums[r + 1], t, column, &l);
+  }
+}
+#endif
+
+// Writes the results of m rows and tv vectors.
 INLINE void finish_rows(const eti_qtile *t, size_t row, size_t column, size_t m, size_t tv,
                         const vi sums[MR][TV], bool is_float) {
   const limits l = limits_of(t->low, t->high, t->zero);
-  UNROLL for (size_t p = 0; p < tv / NV; p++) {
-    const size_t at = column + p * NR, n = t->n - at;
-    if (at >= t->n) return;
-    for (size_t r = 0; r < m; r++) {
+  size_t r = 0;
+#if TV == 2
+  if (!is_float && tv == TV && t->n - column >= PANELS * NR) {
+    for (; r + 2 <= m; r += 2) finish_pairs(t, row + r, column, 2, sums + r);
+  }
+#endif
+  for (; r < m; r++) {
+    UNROLL for (size_t p = 0; p < tv / NV; p++) {
+      const size_t at = column + p * NR, first = (row + r) * t->out_step + at;
       if (is_float) {
-        float *const out = (float *)t->out + (row + r) * t->out_step + at;
-        store_f32(out, sums[r] + p * NV, t, row + r, at, n);
+        store_f32((float *)t->out + first, sums[r] + p * NV, t, row + r, at, t->n - at);
       } else {
-        int8_t *const out = (int8_t *)t->out + (row + r) * t->out_step + at;
-        store_i8(out, sums[r] + p * NV, t->scale + at, t->add + at, &l, n);
+        store_i8((int8_t *)t->out + first, sums[r] + p * NV, t, at, &l, t->n - at);
       }
     }
   }
 }
 
+// Writes the results of one part of a tile, or of floats: code that all of them share.
 static __attribute__((noinline)) void finish_some(const eti_qtile *t, size_t row, size_t column,
-                                                  size_t m, const vi sums[MR][TV], bool is_float) {
-  if (is_float) {
+                                                  size_t m, size_t tv, const vi sums[MR][TV],
+                                                  bool is_float) {
+  if (tv == TV && is_float) {
     finish_rows(t, row, column, m, TV, sums, true);
-  } else {
+  } else if (tv == TV) {
     finish_rows(t, row, column, m, TV, sums, false);
+  } else if (is_float) {
+    finish_rows(t, row, column, m, NV, sums, true);
+  } else {
+    finish_rows(t, row, column, m, NV, sums, false);
   }
 }
 
-INLINE void columns_of_rows(const eti_qtile *t, size_t row, size_t column, size_t m, size_t tv,
-                            bool is_float) {
+INLINE void columns_of_rows(const eti_qtile *t, size_t row, size_t column, size_t ahead, size_t m,
+                            size_t tv, bool is_float) {
   vi sums[MR][TV];
   UNROLL for (size_t r = 0; r < m; r++) {
     UNROLL for (size_t v = 0; v < tv; v++) {
       sums[r][v] = is_float ? VI_SET1(0) : VI_LOAD(t->start + column + v * LANES);
     }
   }
-  multiply(t, row, t->w + column / NR * eti_qpanel_bytes(t->quads), m, tv, sums);
+  multiply(t, row, t->w + column / NR * eti_qpanel_bytes(t->quads), ahead, m, tv, sums);
+#if TV == 2
   if (m == MR && tv == TV && !is_float && t->n - column >= PANELS * NR) {
-    const limits l = limits_of(t->low, t->high, t->zero);
-    int8_t *const out = (int8_t *)t->out + row * t->out_step + column;
-    UNROLL for (size_t r = 0; r < m; r++) {
-      UNROLL for (size_t p = 0; p < PANELS; p++) {
-        const size_t at = column + p * NR;
-        store_i8(out + r * t->out_step + p * NR, sums[r] + p * NV, t->scale + at, t->add + at, &l,
-                 NR);
-      }
-    }
-  } else {
-    vi found[MR][TV];  // its address is taken, so that `sums` may stay in registers
-    UNROLL for (size_t i = 0; i < m * tv; i++) found[i / tv][i % tv] = sums[i / tv][i % tv];
-    finish_some(t, row, column, m, (const vi(*)[TV])found, is_float);
+    finish_pairs(t, row, column, m, (const vi(*)[TV])sums);
+    return;
   }
+#endif
+  vi found[MR][TV];  // its address is taken, so that `sums` may stay in registers
+  UNROLL for (size_t i = 0; i < m * tv; i++) found[i / tv][i % tv] = sums[i / tv][i % tv];
+  finish_some(t, row, column, m, tv, (const vi(*)[TV])found, is_float);
 }
 
-INLINE void rows(const eti_qtile *t, size_t row, size_t m, bool is_float) {
+// Tile i of all: the tiles after the first one share the prefetching of the next panels.
+INLINE void rows(const eti_qtile *t, size_t row, size_t m, size_t i, size_t tiles, bool is_float) {
   size_t c = 0;
   for (; c < t->n && t->n - c > (PANELS - 1) * NR; c += PANELS * NR) {
-    columns_of_rows(t, row, c, m, TV, is_float);
+    const size_t ahead = i > 0 && c * (tiles - 1) / t->n == i - 1 ? t->next : 0;
+    columns_of_rows(t, row, c, ahead, m, TV, is_float);
   }
-  if (PANELS > 1 && c < t->n) columns_of_rows(t, row, c, m, NV, is_float);
+  if (PANELS > 1 && c < t->n) columns_of_rows(t, row, c, 0, m, NV, is_float);
 }
 
-#define ROWS(count)                \
-  case count:                      \
-    rows(t, row, count, is_float); \
+#define ROWS(count)                          \
+  case count:                                \
+    rows(t, row, count, i, tiles, is_float); \
     break
 
 // Divides the rows into tiles of nearly equal numbers of rows. A tile meets all columns before the

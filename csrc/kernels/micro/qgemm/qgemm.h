@@ -42,6 +42,7 @@ typedef struct eti_qtile {
   size_t a_step;    // bytes from row to row
   const int8_t *w;  // panels
   size_t quads;
+  size_t next;           // bytes from w to the panels that are needed next, to prefetch; or 0
   const int32_t *start;  // of each column, padded to whole panels; so are scale and add
   const float *scale, *add;
   size_t m, n;
@@ -67,6 +68,16 @@ typedef struct eti_qdepthwise {
   float high;       // limit less the zero point
   int32_t low, zero;
 } eti_qdepthwise;
+
+// Windows of an image as rows, one pixel of the result after the other: each has `pieces` runs of
+// adjacent bytes.
+typedef struct eti_qwindows {
+  void *to;
+  size_t to_step;  // bytes from row to row
+  const int8_t *from;
+  size_t step, n;                    // from window to window; windows
+  size_t piece_step, pieces, bytes;  // from run to run; runs; bytes of each
+} eti_qwindows;
 
 // Bytes of a panel.
 static inline size_t eti_qpanel_bytes(size_t quads) {
@@ -100,6 +111,12 @@ static inline bool eti_qdepthwise_is_valid(const eti_qdepthwise *d) {
          eti_qlimits_are_valid(d->low, d->zero, d->high);
 }
 
+// The contract of windows whose terms have so many bytes in a row.
+static inline bool eti_qwindows_are_valid(const eti_qwindows *w, size_t term_bytes) {
+  return ETI_HOLDS(w->to, w->n, int8_t) && ETI_HOLDS(w->from, w->n, int8_t) &&
+         (w->n <= 1 || w->to_step >= w->pieces * w->bytes * term_bytes);
+}
+
 typedef struct eti_qgemm_micro {
   eti_qrows form;         // of rows; start of a depthwise convolution is that of the form, too
   size_t rows_of_a_tile;  // blocks of a multiple of so many rows fill all tiles
@@ -108,6 +125,8 @@ typedef struct eti_qgemm_micro {
   void (*depthwise)(const eti_qdepthwise *d);
   // Copies n terms to the variant's form, but for the order of words.
   void (*copy)(void *dst, const int8_t *src, size_t n);
+  // Copies windows in the same way.
+  void (*copy_windows)(const eti_qwindows *w);
   // Puts quads of copied words in order; NULL for other forms.
   void (*arrange)(int16_t *words, size_t quads);
 } eti_qgemm_micro;

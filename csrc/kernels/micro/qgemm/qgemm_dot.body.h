@@ -1,9 +1,10 @@
 // qgemm_dot.body.h — depthwise taps and rows of qgemm.h for instructions that add four products of
-// unsigned and signed bytes. Included after qgemm.body.h, whose operations it uses, with the BYTES
-// of a vector and the VB_ operations on its bytes.
+// unsigned and signed bytes. Included after qgemm.body.h; the including file gives load_bytes and
+// store_bytes, and load_two and store_two of half a vector each.
 //
-// A block has BYTES channels. Interleaving the bytes of four taps twice gives four vectors of
-// quads. Both steps stay within lanes of 128 bits: lane l of vector j has the channels 16 l + 4 j …
+// A block has BYTES channels, or half as many of two pixels. Interleaving the bytes of four taps
+// twice gives four vectors of quads. Both steps stay within lanes of 128 bits: lane l of vector j
+// has the channels 16 l + 4 j …
 // + 3 of the block, which are columns of its panel l. Narrowing the four vectors of sums in the
 // same lanes restores the order of channels.
 
@@ -26,22 +27,24 @@ INLINE vi gather_lanes(const void *p, size_t step) {
 
 typedef struct block {
   vi w[MAX_QUADS][GROUPS], start[GROUPS];
-  vf scale[GROUPS], add[GROUPS], high;
-  vi low, zero;
+  vf scale[GROUPS], add[GROUPS];
+  limits l;
 } block;
 
-// Reads the data of a block's channels; those past the last panel are read from the first.
-INLINE void load_block(block *b, const eti_qdepthwise *d, size_t channel, size_t quads) {
-  const size_t panel = eti_qpanel_bytes(quads), last = (d->channels - 1) / NR;
+// Reads the data of a block's channels. Lanes that have no panel repeat those that have one, as
+// they do where two pixels share a block.
+INLINE void load_block(block *b, const eti_qdepthwise *d, size_t channel, size_t quads, size_t n) {
+  const size_t panel = eti_qpanel_bytes(quads), panels = (n + NR - 1) / NR;
+  const size_t distinct = panels <= BYTES / LANE / 2 ? BYTES / LANE / 2 : BYTES / LANE;
   int32_t start[BYTES];
   float scale[BYTES], add[BYTES];
   const int8_t *w[BYTES / LANE];
   for (size_t l = 0; l < BYTES / LANE; l++) {
-    const size_t which = channel / NR + l <= last ? channel / NR + l : channel / NR;
-    w[l] = d->w + which * panel;
-    memcpy(start + l * LANE, d->start + which * NR, LANE * sizeof *start);
-    memcpy(scale + l * LANE, d->scale + which * NR, LANE * sizeof *scale);
-    memcpy(add + l * LANE, d->add + which * NR, LANE * sizeof *add);
+    const size_t which = l % distinct < panels ? l % distinct : 0, at = channel + which * NR;
+    w[l] = d->w + at / NR * panel;
+    memcpy(start + l * LANE, d->start + at, LANE * sizeof *start);
+    memcpy(scale + l * LANE, d->scale + at, LANE * sizeof *scale);
+    memcpy(add + l * LANE, d->add + at, LANE * sizeof *add);
   }
   for (size_t q = 0; q < quads; q++) {
     UNROLL for (size_t j = 0; j < GROUPS; j++) {
@@ -57,22 +60,26 @@ INLINE void load_block(block *b, const eti_qdepthwise *d, size_t channel, size_t
     b->scale[j] = VF_CAST(gather_lanes(scale + j * QUAD, LANE * sizeof *scale));
     b->add[j] = VF_CAST(gather_lanes(add + j * QUAD, LANE * sizeof *add));
   }
-  b->high = VF_SET1(d->high);
-  b->low = VB_SET1((char)d->low);
-  b->zero = VB_SET1_16((short)d->zero);
+  b->l = limits_of(d->low, d->high, d->zero);
 }
 
-// Loads n ≤ BYTES values, plus 128.
-INLINE vi load_tap(const int8_t *p, size_t n) {
-  return VB_XOR(n == BYTES ? VI_LOAD(p) : VB_LOAD_PART(p, n), VB_SET1((char)0x80));
+// How the bytes of a block are read and written: all of a vector, n of them, or n of two pixels.
+typedef enum width { WHOLE, PART, TWO } width;
+
+INLINE vi load_tap(const int8_t *const *p, size_t next, size_t channel, width kind, size_t n) {
+  const int8_t *const at = p[0] + channel;
+  const vi bytes = kind == WHOLE  ? VI_LOAD(at)
+                   : kind == PART ? load_bytes(at, n)
+                                  : load_two(at, p[next] + channel, n);
+  return VB_XOR(bytes, VB_SET1((char)0x80));
 }
 
-// The quads of four taps, of which `taps` are there.
-INLINE void load_quads(const int8_t *const *p, size_t taps, size_t channel, size_t n,
-                       vi x[GROUPS]) {
+// The quads of four taps, of which `taps` are there; those of the next pixel are `next` after.
+INLINE void load_quads(const int8_t *const *p, size_t next, size_t taps, size_t channel, width kind,
+                       size_t n, vi x[GROUPS]) {
   vi t[QUAD];
   UNROLL for (size_t i = 0; i < QUAD; i++) {
-    t[i] = i < taps ? load_tap(p[i] + channel, n) : VB_SET1((char)0x80);
+    t[i] = i < taps ? load_tap(p + i, next, channel, kind, n) : VB_SET1((char)0x80);
   }
   const vi low = VB_LOW_8(t[0], t[1]), high = VB_HIGH_8(t[0], t[1]);
   const vi low2 = VB_LOW_8(t[2], t[3]), high2 = VB_HIGH_8(t[2], t[3]);
@@ -82,39 +89,57 @@ INLINE void load_quads(const int8_t *const *p, size_t taps, size_t channel, size
   x[3] = VB_HIGH_16(high, high2);
 }
 
-INLINE void store_block(int8_t *out, const vi sums[GROUPS], const block *b, size_t n) {
+INLINE vi bytes_of(const vi sums[GROUPS], const block *b) {
   vi q[GROUPS];
   UNROLL for (size_t j = 0; j < GROUPS; j++) {
-    const vf scaled = VF_ADD(VF_MUL(VF_OF(sums[j]), b->scale[j]), b->add[j]);
-    q[j] = VI_ROUND(VF_MIN(scaled, b->high));
+    q[j] = rounded(sums[j], b->scale[j], b->add[j], b->l.high);
   }
-  const vi first = VB_ADDS_16(VB_PACKS_32(q[0], q[1]), b->zero);
-  const vi second = VB_ADDS_16(VB_PACKS_32(q[2], q[3]), b->zero);
-  const vi bytes = VB_MAX(VB_PACKS_16(first, second), b->low);
-  if (n == BYTES) {
-    VB_STORE(out, bytes);
-  } else {
-    VB_STORE_PART(out, bytes, n);
-  }
+  const vi first = VB_ADDS_16(VB_PACKS_32(q[0], q[1]), b->l.zero);
+  const vi second = VB_ADDS_16(VB_PACKS_32(q[2], q[3]), b->l.zero);
+  return VB_MAX(VB_PACKS_16(first, second), b->l.low);
 }
 
-// n ≤ BYTES channels of all pixels; n and n_taps are constants in most calls.
-INLINE void pixels(const eti_qdepthwise *given, size_t channel, size_t n, size_t n_taps) {
+// n channels of all pixels; kind and n_taps are constants in most calls. An odd last pixel is
+// computed twice.
+INLINE void pixels(const eti_qdepthwise *given, size_t channel, size_t n, width kind,
+                   size_t n_taps) {
   const eti_qdepthwise d = *given;
   const size_t quads = (n_taps + QUAD - 1) / QUAD;
   block b;
-  load_block(&b, &d, channel, quads);
-  for (size_t i = 0; i < d.n; i++) {
+  load_block(&b, &d, channel, quads, n);
+  for (size_t i = 0; i < d.n; i += kind == TWO ? 2 : 1) {
     const int8_t *const *const taps = d.taps + i * n_taps;
+    const size_t other = kind == TWO && i + 1 < d.n ? 1 : 0;
     vi sums[GROUPS];
     UNROLL for (size_t j = 0; j < GROUPS; j++) sums[j] = b.start[j];
-    UNROLL for (size_t q = 0; q < quads; q++) {
-      const size_t left = n_taps - q * QUAD;
+    _Pragma("GCC unroll 3") for (size_t q = 0; q < quads; q++) {
       vi x[GROUPS];
-      load_quads(taps + q * QUAD, left, channel, n, x);
+      load_quads(taps + q * QUAD, other * n_taps, n_taps - q * QUAD, channel, kind, n, x);
       UNROLL for (size_t j = 0; j < GROUPS; j++) sums[j] = VI_DOT(sums[j], x[j], b.w[q][j]);
     }
-    store_block(d.out + i * d.out_step + channel, sums, &b, n);
+    int8_t *const out = d.out + i * d.out_step + channel;
+    if (kind == WHOLE) {
+      VB_STORE(out, bytes_of(sums, &b));
+    } else if (kind == PART) {
+      store_bytes(out, bytes_of(sums, &b), n);
+    } else {
+      store_two(out, out + other * d.out_step, bytes_of(sums, &b), n);
+    }
+  }
+}
+
+static __attribute__((noinline)) void pixels_any(const eti_qdepthwise *d, size_t channel, size_t n,
+                                                 width kind) {
+  pixels(d, channel, n, kind, d->n_taps);
+}
+
+INLINE void pixels_of(const eti_qdepthwise *d, size_t channel, size_t n, width kind) {
+  if (d->n_taps == 9) {
+    pixels(d, channel, n, kind, 9);
+  } else if (d->n_taps == 25 && kind == WHOLE) {
+    pixels(d, channel, n, kind, 25);
+  } else {
+    pixels_any(d, channel, n, kind);
   }
 }
 
@@ -122,28 +147,45 @@ static void ISA(depthwise)(const eti_qdepthwise *d) {
   ET_ASSERT(eti_qdepthwise_is_valid(d));
   for (size_t c = 0; c < d->channels; c += BYTES) {
     const size_t n = d->channels - c;
-    if (d->n_taps == 9 && n >= BYTES) {
-      pixels(d, c, BYTES, 9);
-    } else if (d->n_taps == 9) {
-      pixels(d, c, n, 9);
-    } else if (d->n_taps == 25 && n >= BYTES) {
-      pixels(d, c, BYTES, 25);
+    if (n >= BYTES) {
+      pixels_of(d, c, BYTES, WHOLE);
+    } else if (n > BYTES / 2) {
+      pixels_of(d, c, n, PART);
     } else {
-      pixels(d, c, n < BYTES ? n : BYTES, d->n_taps);
+      pixels_of(d, c, n, TWO);
     }
   }
 }
 
 // ---- rows
 
+INLINE vi plus_128(vi bytes) {
+  return VB_XOR(bytes, VB_SET1((char)0x80));
+}
+
 // Copies n values plus 128; the last step may repeat some of the one before.
+INLINE void copy_plus_128(int8_t *dst, const int8_t *src, size_t n) {
+  if (n >= BYTES) {
+    for (size_t i = 0; i + BYTES <= n; i += BYTES) VB_STORE(dst + i, plus_128(VI_LOAD(src + i)));
+    if (n % BYTES != 0) VB_STORE(dst + n - BYTES, plus_128(VI_LOAD(src + n - BYTES)));
+  } else if (n > 0) {
+    store_bytes(dst, plus_128(load_bytes(src, n)), n);
+  }
+}
+
 static void ISA(copy)(void *to, const int8_t *src, size_t n) {
   ET_ASSERT(ETI_HOLDS(to, n, int8_t) && ETI_HOLDS(src, n, int8_t));
-  int8_t *const dst = to;
-  if (n >= BYTES) {
-    for (size_t i = 0; i + BYTES <= n; i += BYTES) VB_STORE(dst + i, load_tap(src + i, BYTES));
-    if (n % BYTES != 0) VB_STORE(dst + n - BYTES, load_tap(src + n - BYTES, BYTES));
-  } else if (n > 0) {
-    VB_STORE_PART(dst, load_tap(src, n), n);
+  copy_plus_128(to, src, n);
+}
+
+static void ISA(copy_windows)(const eti_qwindows *given) {
+  ET_ASSERT(eti_qwindows_are_valid(given, 1));
+  const eti_qwindows w = *given;
+  for (size_t i = 0; i < w.n; i++) {
+    int8_t *to = (int8_t *)w.to + i * w.to_step;
+    const int8_t *from = w.from + i * w.step;
+    for (size_t p = 0; p < w.pieces; p++, to += w.bytes, from += w.piece_step) {
+      copy_plus_128(to, from, w.bytes);
+    }
   }
 }

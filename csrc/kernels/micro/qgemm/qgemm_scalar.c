@@ -87,8 +87,19 @@ static void copy(void *dst, const int8_t *src, size_t n) {
   if (n > 0) memcpy(dst, src, n);
 }
 
-const eti_qgemm_micro eti_qgemm_scalar = {ETI_QROWS_I8, 1,    tile_i8, tile_f32,
-                                          depthwise,    copy, NULL};
+static void copy_windows(const eti_qwindows *w) {
+  ET_ASSERT(eti_qwindows_are_valid(w, 1));
+  for (size_t i = 0; i < w->n; i++) {
+    for (size_t p = 0; p < w->pieces; p++) {
+      int8_t *const to = (int8_t *)w->to + i * w->to_step + p * w->bytes;
+      if (w->bytes > 0) memcpy(to, w->from + i * w->step + p * w->piece_step, w->bytes);
+    }
+  }
+}
+
+const eti_qgemm_micro eti_qgemm_scalar = {
+    ETI_QROWS_I8, 1, tile_i8, tile_f32, depthwise, copy, copy_windows, NULL,
+};
 
 const eti_qgemm_micro *eti_qgemm_micro_best(void) {
   static const eti_qgemm_micro *const variants[ETI_ISA_COUNT] = {

@@ -30,6 +30,7 @@ INLINE void pixels(const eti_qdepthwise *given, size_t channel, size_t n, size_t
   channels16 c;
   load_weights(&c, &d, channel, quads);
   const limits l = limits_of(d.low, d.high, d.zero);
+  const eti_qtile t = {.scale = d.scale, .add = d.add, .low = d.low, .zero = d.zero};
   for (size_t i = 0; i < d.n; i++) {
     const int8_t *const *const taps = d.taps + i * n_taps;
     vi sums[NV], x[NV];
@@ -41,7 +42,7 @@ INLINE void pixels(const eti_qdepthwise *given, size_t channel, size_t n, size_t
           second < n_taps ? load_part(taps[second] + channel, n) : _mm_setzero_si128(), x);
       UNROLL for (size_t v = 0; v < NV; v++) sums[v] = VI_ADD(sums[v], VI_PAIRS(x[v], c.w[p][v]));
     }
-    store_i8(d.out + i * d.out_step + channel, sums, d.scale + channel, d.add + channel, &l, n);
+    store_i8(d.out + i * d.out_step + channel, sums, &t, channel, &l, n);
   }
 }
 
@@ -85,6 +86,17 @@ static void ISA(copy)(void *to, const int8_t *src, size_t n) {
     widen_8(dst + n - 8, src + n - 8);
   } else {
     for (size_t i = 0; i < n; i++) dst[i] = src[i];
+  }
+}
+
+static void ISA(copy_windows)(const eti_qwindows *given) {
+  ET_ASSERT(eti_qwindows_are_valid(given, sizeof(int16_t)));
+  const eti_qwindows w = *given;
+  for (size_t i = 0; i < w.n; i++) {
+    for (size_t p = 0; p < w.pieces; p++) {
+      int16_t *const to = (int16_t *)(void *)((char *)w.to + i * w.to_step) + p * w.bytes;
+      ISA(copy)(to, w.from + i * w.step + p * w.piece_step, w.bytes);
+    }
   }
 }
 

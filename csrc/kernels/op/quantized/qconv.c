@@ -172,10 +172,28 @@ static bool is_inside(const qconv *c, int64_t y, int64_t x) {
   return y >= 0 && y < c->height && x >= 0 && x < c->width;
 }
 
-// True if the channels of taps of one row of the kernel are adjacent, all inside the image.
-static bool is_adjacent(const qconv *c, const corner *at) {
-  return c->c_in == c->channels && c->dilation[1] == 1 && at->x >= 0 &&
-         at->x + c->kernel[1] <= c->width;
+// Channels of the taps of one row of a kernel are adjacent.
+static bool is_adjacent(const qconv *c) {
+  return c->c_in == c->channels && c->dilation[1] == 1;
+}
+
+// Pixels from this one on, at most n of its line, whose windows are inside the image, in rows of
+// adjacent bytes.
+static size_t inner_pixels(const qconv *c, const corner *at, size_t n) {
+  const int64_t height = (c->kernel[0] - 1) * c->dilation[0] + 1;
+  const int64_t room = c->width - c->kernel[1] - at->x;
+  if (!is_adjacent(c) || at->y < 0 || at->y + height > c->height || at->x < 0 || room < 0) return 0;
+  const size_t fitting = (size_t)(room / c->stride[1]) + 1;
+  const size_t left = (size_t)c->columns - at->column;
+  const size_t most = left < n ? left : n;
+  return fitting < most ? fitting : most;
+}
+
+// Goes on by n pixels, all of which are in this line.
+static void skip_pixels(const qconv *c, corner *at, size_t n) {
+  at->column += n - 1;
+  at->x += (int64_t)(n - 1) * c->stride[1];
+  next_corner(c, at);
 }
 
 // Terms are written one after the other, in the form of the micro-kernels.
@@ -206,6 +224,49 @@ static bool is_matrix(const qconv *c) {
          c->rows == c->height && c->columns == c->width;
 }
 
+static void copy_inner(const qconv *c, size_t group, const corner *at, size_t n, char *to,
+                       size_t step) {
+  const size_t line = (size_t)c->width * c->channels;
+  const eti_qwindows w = {
+      .to = to,
+      .to_step = step,
+      .from = at->image + (size_t)at->y * line + (size_t)at->x * c->channels + group * c->c_in,
+      .step = (size_t)c->stride[1] * c->channels,
+      .n = n,
+      .piece_step = (size_t)c->dilation[0] * line,
+      .pieces = (size_t)c->kernel[0],
+      .bytes = (size_t)c->kernel[1] * c->c_in,
+  };
+  c->micro->copy_windows(&w);
+}
+
+// Copies the window of any pixel.
+static void copy_patch(const qconv *c, size_t group, const corner *at, char *to) {
+  writer w = {c->micro, eti_qterm_bytes(c->micro->form), to};
+  const size_t columns = (size_t)c->kernel[1];
+  const bool joined = is_adjacent(c) && at->x >= 0 && at->x + c->kernel[1] <= c->width;
+  for (int64_t ty = 0; ty < c->kernel[0]; ty++) {
+    const int64_t y = at->y + ty * c->dilation[0];
+    const bool is_row = y >= 0 && y < c->height;
+    const int8_t *const line =
+        is_row ? at->image + (size_t)(y * c->width) * c->channels + group * c->c_in : NULL;
+    if (!is_row) {
+      fill_terms(&w, c->pad, columns * c->c_in);
+    } else if (joined) {
+      copy_terms(&w, line + (size_t)at->x * c->channels, columns * c->c_in);
+    } else {
+      for (int64_t tx = 0; tx < c->kernel[1]; tx++) {
+        const int64_t x = at->x + tx * c->dilation[1];
+        if (x >= 0 && x < c->width) {
+          copy_terms(&w, line + (size_t)x * c->channels, c->c_in);
+        } else {
+          fill_terms(&w, c->pad, c->c_in);
+        }
+      }
+    }
+  }
+}
+
 static void patch_rows(const void *ctx, size_t group, size_t first, size_t n, char *to,
                        size_t step) {
   const qconv *const c = ctx;
@@ -214,30 +275,15 @@ static void patch_rows(const void *ctx, size_t group, size_t first, size_t n, ch
     return;
   }
   corner at = corner_of(c, first);
-  const size_t columns = (size_t)c->kernel[1];
-  for (size_t i = 0; i < n; i++, next_corner(c, &at)) {
-    writer w = {c->micro, eti_qterm_bytes(c->micro->form), to + i * step};
-    const bool joined = is_adjacent(c, &at);
-    for (int64_t ty = 0; ty < c->kernel[0]; ty++) {
-      const int64_t y = at.y + ty * c->dilation[0];
-      const bool is_row = y >= 0 && y < c->height;
-      const int8_t *const line =
-          is_row ? at.image + (size_t)(y * c->width) * c->channels + group * c->c_in : NULL;
-      if (!is_row) {
-        fill_terms(&w, c->pad, columns * c->c_in);
-      } else if (joined) {
-        copy_terms(&w, line + (size_t)at.x * c->channels, columns * c->c_in);
-      } else {
-        for (int64_t tx = 0; tx < c->kernel[1]; tx++) {
-          const int64_t x = at.x + tx * c->dilation[1];
-          if (x >= 0 && x < c->width) {
-            copy_terms(&w, line + (size_t)x * c->channels, c->c_in);
-          } else {
-            fill_terms(&w, c->pad, c->c_in);
-          }
-        }
-      }
+  for (size_t i = 0, count; i < n; i += count) {
+    count = inner_pixels(c, &at, n - i);
+    if (count > 0) {
+      copy_inner(c, group, &at, count, to + i * step, step);
+    } else {
+      copy_patch(c, group, &at, to + i * step);
+      count = 1;
     }
+    skip_pixels(c, &at, count);
   }
 }
 

@@ -86,7 +86,8 @@ function(et_check_xnnpack include archives)
     list(FILTER kernels EXCLUDE REGEX "/tuned_absent\\.c$")
     try_compile(ET_XNNPACK_TAKES_TUNED_${id} ${CMAKE_BINARY_DIR}/check_xnnpack_kernels
       SOURCES ${csrc}/cmake/check_xnnpack.c ${csrc}/backends/xnnpack/pthreadpool_shim.c ${kernels}
-      COMPILE_DEFINITIONS ${flags}
+        ${csrc}/kernels/micro/isa_select.c ${csrc}/kernels/micro/qgemm/qgemm_scalar.c
+      COMPILE_DEFINITIONS ${flags} -DET_NO_SIMD
       CMAKE_FLAGS "-DINCLUDE_DIRECTORIES=${include};${csrc}"
       LINK_LIBRARIES ${archives} ${archives} Threads::Threads m ${ET_XNNPACK_LINK_FLAGS})
     if(NOT ET_XNNPACK_TAKES_TUNED_${id})

@@ -13,6 +13,8 @@
 
 dwconv xnn_qs8_qc8w_dwconv_minmax_fp32_ukernel_9p16c__avx2_mul32;
 dwconv xnn_qs8_qc8w_dwconv_minmax_fp32_ukernel_25p16c__avx2_mul32;
+dwconv xnn_qs8_qc8w_dwconv_minmax_fp32_ukernel_9p32c__avx512skx_mul32;
+dwconv xnn_qs8_qc8w_dwconv_minmax_fp32_ukernel_25p32c__avx512skx_mul32;
 
 static bool can_run(void) {
   return __builtin_cpu_supports("avx2") && eti_xnn_has_qs8_dwconv();
@@ -25,38 +27,57 @@ static void fill(int8_t *at, size_t n) {
 // ---- Kernels
 
 enum {
-  BLOCK = ETI_XNN_QS8_CHANNELS,
-  MAX_CHANNELS = 40,
+  MAX_BLOCK = 32,
+  MAX_CHANNELS = 145,
   MAX_PIXELS = 9,
   N_ELEMENTS = 60,
   GAP = 3,
-  OFFSET = 64
+  OFFSET = 64,
+  ELEMENT = 176
 };
 
-static int8_t elements[OFFSET + N_ELEMENTS * 48], zero[48 + BLOCK];
+static int8_t elements[OFFSET + N_ELEMENTS * ELEMENT], zero[ELEMENT + MAX_BLOCK];
 static int8_t y[2][MAX_PIXELS * (MAX_CHANNELS + GAP) + 1];
-alignas(32) static uint8_t original[3 * BLOCK * (25 + 8)], tuned[8192];
+alignas(64) static uint8_t original[5 * MAX_BLOCK * (25 + 8)], tuned[32768];
 static const void *taps[MAX_PIXELS * 50];
 
+// Kernels of one instruction set, each with XNNPACK's, which packs blocks of so many channels.
+typedef struct kernels {
+  size_t block;
+  dwconv *original[2], *tuned[2];  // of 9 and of 25 taps
+} kernels;
+
+static kernels kernels_here(void) {
+  return eti_xnn_has_qs8_dwconv_avx2()
+             ? (kernels){16,
+                         {xnn_qs8_qc8w_dwconv_minmax_fp32_ukernel_9p16c__avx2_mul32,
+                          xnn_qs8_qc8w_dwconv_minmax_fp32_ukernel_25p16c__avx2_mul32},
+                         {eti_xnn_qs8_dwconv_9__avx2, eti_xnn_qs8_dwconv_25__avx2}}
+             : (kernels){32,
+                         {xnn_qs8_qc8w_dwconv_minmax_fp32_ukernel_9p32c__avx512skx_mul32,
+                          xnn_qs8_qc8w_dwconv_minmax_fp32_ukernel_25p32c__avx512skx_mul32},
+                         {eti_xnn_qs8_dwconv_9__dot, eti_xnn_qs8_dwconv_25__dot}};
+}
+
 // Fills weights as XNNPACK packs them; some biases exceed all bounds.
-static void fill_weights(size_t n_taps, size_t n_channels) {
+static void fill_weights(size_t n_taps, size_t n_channels, size_t block) {
   uint8_t *at = original;
-  for (size_t first = 0; first < n_channels; first += BLOCK) {
-    for (size_t c = 0; c < BLOCK; c++) {
+  for (size_t first = 0; first < n_channels; first += block) {
+    for (size_t c = 0; c < block; c++) {
       const int32_t bias =
           random_below(9) == 0 ? INT32_MAX - 9000000 : (int32_t)random_below(20000) - 10000;
       memcpy(at + c * sizeof bias, &bias, sizeof bias);
     }
-    at += BLOCK * sizeof(int32_t);
-    fill((int8_t *)at, n_taps * BLOCK);
-    if (random_below(3) == 0) memset(at, 0x80, n_taps * BLOCK);  // of the greatest size
-    at += n_taps * BLOCK;
-    for (size_t c = 0; c < BLOCK; c++) {
+    at += block * sizeof(int32_t);
+    fill((int8_t *)at, n_taps * block);
+    if (random_below(3) == 0) memset(at, 0x80, n_taps * block);  // of the greatest size
+    at += n_taps * block;
+    for (size_t c = 0; c < block; c++) {
       const float scale =
           (float)(1 + random_below(200)) / (random_below(20) == 0 ? 2.0f : 60000.0f);
       memcpy(at + c * sizeof scale, &scale, sizeof scale);
     }
-    at += BLOCK * sizeof(float);
+    at += block * sizeof(float);
   }
 }
 
@@ -64,18 +85,23 @@ static bool is_same(size_t n_taps, size_t n_channels, size_t n_pixels, size_t st
   const int16_t zero_point = (int16_t)((int)random_below(256) - 128);
   const eti_xnn_qs8_limits limits = {zero_point, (int16_t)(-128 + (int)random_below(100)),
                                      (int16_t)(127 - (int)random_below(100))};
-  fill_weights(n_taps, n_channels);
-  eti_xnn_qs8_dwconv_pack(n_taps, n_channels, original, NULL, tuned);
+  const kernels all = kernels_here();
+  fill_weights(n_taps, n_channels, all.block);
+  if (all.block == 16) {
+    eti_xnn_qs8_dwconv_pack(n_taps, n_channels, original, NULL, tuned);
+  } else {
+    eti_xnn_qs8_dwconv_dot_pack(n_taps, n_channels, all.block, original, NULL, tuned);
+  }
   if (random_below(3) == 0) memset(elements, 0x80, sizeof elements);
   for (size_t i = 0; i < sizeof taps / sizeof taps[0]; i++)
-    taps[i] = random_below(5) == 0 ? zero : elements + random_below(N_ELEMENTS) * 48;
+    taps[i] = random_below(5) == 0 ? zero : elements + random_below(N_ELEMENTS) * ELEMENT;
   memset(y, 77, sizeof y);
   const intptr_t stride_bytes = (intptr_t)(stride * sizeof *taps);
-  (n_taps == 9 ? xnn_qs8_qc8w_dwconv_minmax_fp32_ukernel_9p16c__avx2_mul32
-               : xnn_qs8_qc8w_dwconv_minmax_fp32_ukernel_25p16c__avx2_mul32)(
-      n_channels, n_pixels, taps, original, y[0], stride_bytes, GAP, OFFSET, zero, &limits);
-  (n_taps == 9 ? eti_xnn_qs8_dwconv_9__avx2 : eti_xnn_qs8_dwconv_25__avx2)(
-      n_channels, n_pixels, taps, tuned, y[1], stride_bytes, GAP, OFFSET, zero, &limits);
+  const size_t which = n_taps == 9 ? 0 : 1;
+  all.original[which](n_channels, n_pixels, taps, original, y[0], stride_bytes, GAP, OFFSET, zero,
+                      &limits);
+  all.tuned[which](n_channels, n_pixels, taps, tuned, y[1], stride_bytes, GAP, OFFSET, zero,
+                   &limits);
   return memcmp(y[0], y[1], sizeof y[0]) == 0;
 }
 
@@ -83,7 +109,7 @@ static void kernels_give_the_bytes_of_xnnpacks(void) {
   if (!can_run()) return;
   static const size_t strides[] = {1, 3, 5, 6, 9, 10, 25};
   fill(zero, sizeof zero);
-  for (size_t n_channels = 1; n_channels <= MAX_CHANNELS; n_channels += n_channels < 18 ? 1 : 7) {
+  for (size_t n_channels = 1; n_channels <= MAX_CHANNELS; n_channels += n_channels < 18 ? 1 : 13) {
     fill(elements, sizeof elements);
     for (size_t n_pixels = 1; n_pixels <= MAX_PIXELS; n_pixels++) {
       for (size_t i = 0; i < sizeof strides / sizeof strides[0]; i++) {
@@ -165,19 +191,20 @@ static void operators_give_the_bytes_of_xnnpacks(void) {
   }
 }
 
-static void all_six_are_named(void) {
+static void all_of_an_instruction_set_are_named(void) {
   EXPECT(xnn_initialize(&eti_xnn_allocator) == xnn_status_success);
   const char *names[32] = {NULL};
   const size_t n = eti_xnn_own_kernels(names, 32);
   size_t n_found = 0;
   for (size_t i = 0; i < n; i++) n_found += strstr(names[i], "dwconv") != NULL;
-  EXPECT(n_found == (can_run() ? 6 : 0));
+  // With AVX2 four of int8 and two of f32.
+  EXPECT(n_found == (eti_xnn_has_qs8_dwconv_avx2() ? 6u : can_run() ? 4u : 0u));
   names[0] = NULL;
   EXPECT(eti_xnn_own_kernels(names, 0) == n && names[0] == NULL);
 }
 
 static const et_test tests[] = {
-    ET_CASE(all_six_are_named),
+    ET_CASE(all_of_an_instruction_set_are_named),
     ET_CASE(kernels_give_the_bytes_of_xnnpacks),
     ET_CASE(operators_give_the_bytes_of_xnnpacks),
 };

@@ -62,6 +62,7 @@ typedef struct eti_qdepthwise {
   const int8_t *w;            // panels of n_taps terms
   const int32_t *start;       // as in eti_qtile
   const float *scale, *add;
+  const void *arranged;  // the output of arrange_channels for these data, or NULL
   size_t n, channels;
   int8_t *out;
   size_t out_step;  // from pixel to pixel
@@ -104,10 +105,12 @@ static inline bool eti_qtile_is_valid(const eti_qtile *t, bool is_float) {
 
 // The contract of channels.
 static inline bool eti_qdepthwise_is_valid(const eti_qdepthwise *d) {
+  const bool has_columns =
+      d->arranged != NULL ||
+      (ETI_HOLDS(d->w, d->n_taps, int8_t) && ETI_HOLDS(d->start, d->channels, int32_t) &&
+       ETI_HOLDS(d->scale, d->channels, float) && ETI_HOLDS(d->add, d->channels, float));
   return ETI_HOLDS(d->taps, d->n * d->n_taps, int8_t *) && d->n_taps <= ETI_QGEMM_MAX_TAPS &&
-         ETI_HOLDS(d->w, d->n_taps, int8_t) && ETI_HOLDS(d->start, d->channels, int32_t) &&
-         ETI_HOLDS(d->scale, d->channels, float) && ETI_HOLDS(d->add, d->channels, float) &&
-         d->channels >= 1 && ETI_HOLDS(d->out, d->n, int8_t) &&
+         has_columns && d->channels >= 1 && ETI_HOLDS(d->out, d->n, int8_t) &&
          eti_qlimits_are_valid(d->low, d->zero, d->high);
 }
 
@@ -123,6 +126,10 @@ typedef struct eti_qgemm_micro {
   void (*tile_i8)(const eti_qtile *t);
   void (*tile_f32)(const eti_qtile *t);
   void (*depthwise)(const eti_qdepthwise *d);
+  // Arranges the data of channels as `depthwise` reads them, which spares each call that. Bytes of
+  // the result, for so many channels. NULL: they are read as they are.
+  size_t (*arranged_bytes)(size_t channels, size_t n_taps);
+  void (*arrange_channels)(const eti_qdepthwise *d, void *to);
   // Copies n terms to the variant's form, but for the order of words.
   void (*copy)(void *dst, const int8_t *src, size_t n);
   // Copies windows in the same way.

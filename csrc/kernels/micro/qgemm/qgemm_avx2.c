@@ -16,5 +16,12 @@ static inline void zip(__m128i x, __m128i y, vi v[2]) {
 #include "kernels/micro/qgemm/qgemm_words.body.h"
 
 const eti_qgemm_micro eti_qgemm_avx2 = {
-    ETI_QROWS_WORDS, MR,        ISA(tile_i8),      ISA(tile_f32),
-    ISA(depthwise),  ISA(copy), ISA(copy_windows), ISA(arrange)};
+    .form = ETI_QROWS_WORDS,
+    .rows_of_a_tile = MR,
+    .tile_i8 = ISA(tile_i8),
+    .tile_f32 = ISA(tile_f32),
+    .depthwise = ISA(depthwise),
+    .copy = ISA(copy),
+    .copy_windows = ISA(copy_windows),
+    .arrange = ISA(arrange),
+};

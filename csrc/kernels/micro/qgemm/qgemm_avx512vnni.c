@@ -44,5 +44,13 @@ static inline void store_two(int8_t *first, int8_t *second, vi v, size_t n) {
 #include "kernels/micro/qgemm/qgemm_dot.body.h"
 
 const eti_qgemm_micro eti_qgemm_avx512vnni = {
-    ETI_QROWS_U8,   MR,        ISA(tile_i8),      ISA(tile_f32),
-    ISA(depthwise), ISA(copy), ISA(copy_windows), NULL};
+    .form = ETI_QROWS_U8,
+    .rows_of_a_tile = MR,
+    .tile_i8 = ISA(tile_i8),
+    .tile_f32 = ISA(tile_f32),
+    .depthwise = ISA(depthwise),
+    .arranged_bytes = ISA(arranged_bytes),
+    .arrange_channels = ISA(arrange_channels),
+    .copy = ISA(copy),
+    .copy_windows = ISA(copy_windows),
+};

@@ -16,51 +16,45 @@ enum {
   MAX_QUADS = ETI_QGEMM_MAX_TAPS / QUAD,
 };
 
-// 16 bytes at p of each lane, `step` apart.
-INLINE vi gather_lanes(const void *p, size_t step) {
-  int8_t all[BYTES];
-  UNROLL for (size_t l = 0; l < BYTES / LANE; l++) {
-    memcpy(all + l * LANE, (const char *)p + l * step, LANE);
-  }
-  return VI_LOAD(all);
+// Vectors of an arranged block: weights of all quads, then initial sums, scales and addends.
+static size_t block_vectors(size_t quads) {
+  return (quads + 3) * GROUPS;
 }
 
-typedef struct block {
-  vi w[MAX_QUADS][GROUPS], start[GROUPS];
-  vf scale[GROUPS], add[GROUPS];
-  limits l;
-} block;
+static size_t blocks_of(size_t channels) {
+  return (channels + BYTES - 1) / BYTES;
+}
 
-// Reads the data of a block's channels. Lanes that have no panel repeat those that have one, as
-// they do where two pixels share a block.
-INLINE void load_block(block *b, const eti_qdepthwise *d, size_t channel, size_t quads, size_t n) {
-  const size_t panel = eti_qpanel_bytes(quads), panels = (n + NR - 1) / NR;
+static size_t ISA(arranged_bytes)(size_t channels, size_t n_taps) {
+  return blocks_of(channels) * block_vectors((n_taps + QUAD - 1) / QUAD) * BYTES;
+}
+
+// Arranges the data of n channels. Lanes that have no panel repeat those that have one, as they do
+// where two pixels share a block.
+static void arrange_block(const eti_qdepthwise *d, size_t channel, size_t n, char *to) {
+  const size_t quads = (d->n_taps + QUAD - 1) / QUAD, panels = (n + NR - 1) / NR;
   const size_t distinct = panels <= BYTES / LANE / 2 ? BYTES / LANE / 2 : BYTES / LANE;
-  int32_t start[BYTES];
-  float scale[BYTES], add[BYTES];
-  const int8_t *w[BYTES / LANE];
   for (size_t l = 0; l < BYTES / LANE; l++) {
     const size_t which = l % distinct < panels ? l % distinct : 0, at = channel + which * NR;
-    w[l] = d->w + at / NR * panel;
-    memcpy(start + l * LANE, d->start + at, LANE * sizeof *start);
-    memcpy(scale + l * LANE, d->scale + at, LANE * sizeof *scale);
-    memcpy(add + l * LANE, d->add + at, LANE * sizeof *add);
-  }
-  for (size_t q = 0; q < quads; q++) {
-    UNROLL for (size_t j = 0; j < GROUPS; j++) {
-      int8_t all[BYTES];
-      UNROLL for (size_t l = 0; l < BYTES / LANE; l++) {
-        memcpy(all + l * LANE, w[l] + q * QUAD_BYTES + j * LANE, LANE);
-      }
-      b->w[q][j] = VI_LOAD(all);
+    const int8_t *const w = d->w + at / NR * eti_qpanel_bytes(quads);
+    char *const lane = to + l * LANE;
+    for (size_t v = 0; v < quads * GROUPS; v++) memcpy(lane + v * BYTES, w + v * LANE, LANE);
+    char *const columns = lane + quads * GROUPS * BYTES;
+    for (size_t j = 0; j < GROUPS; j++) {
+      memcpy(columns + j * BYTES, d->start + at + j * QUAD, LANE);
+      memcpy(columns + (GROUPS + j) * BYTES, d->scale + at + j * QUAD, LANE);
+      memcpy(columns + (2 * GROUPS + j) * BYTES, d->add + at + j * QUAD, LANE);
     }
   }
-  UNROLL for (size_t j = 0; j < GROUPS; j++) {
-    b->start[j] = gather_lanes(start + j * QUAD, LANE * sizeof *start);
-    b->scale[j] = VF_CAST(gather_lanes(scale + j * QUAD, LANE * sizeof *scale));
-    b->add[j] = VF_CAST(gather_lanes(add + j * QUAD, LANE * sizeof *add));
+}
+
+static void ISA(arrange_channels)(const eti_qdepthwise *d, void *to) {
+  ET_ASSERT(d->channels >= 1 && d->n_taps <= ETI_QGEMM_MAX_TAPS && to != NULL);
+  const size_t step = block_vectors((d->n_taps + QUAD - 1) / QUAD) * BYTES;
+  for (size_t c = 0; c < d->channels; c += BYTES) {
+    const size_t left = d->channels - c;
+    arrange_block(d, c, left < BYTES ? left : BYTES, (char *)to + c / BYTES * step);
   }
-  b->l = limits_of(d->low, d->high, d->zero);
 }
 
 // How the bytes of a block are read and written: all of a vector, n of them, or n of two pixels.
@@ -89,14 +83,17 @@ INLINE void load_quads(const int8_t *const *p, size_t next, size_t taps, size_t 
   x[3] = VB_HIGH_16(high, high2);
 }
 
-INLINE vi bytes_of(const vi sums[GROUPS], const block *b) {
+// The results of sums; `scales` and the addends after them are vectors of an arranged block.
+INLINE vi bytes_of(const vi sums[GROUPS], const char *scales, const limits *l) {
   vi q[GROUPS];
   UNROLL for (size_t j = 0; j < GROUPS; j++) {
-    q[j] = rounded(sums[j], b->scale[j], b->add[j], b->l.high);
+    const vf scale = VF_LOAD((const float *)(const void *)(scales + j * BYTES));
+    const vf add = VF_LOAD((const float *)(const void *)(scales + (GROUPS + j) * BYTES));
+    q[j] = rounded(sums[j], scale, add, l->high);
   }
-  const vi first = VB_ADDS_16(VB_PACKS_32(q[0], q[1]), b->l.zero);
-  const vi second = VB_ADDS_16(VB_PACKS_32(q[2], q[3]), b->l.zero);
-  return VB_MAX(VB_PACKS_16(first, second), b->l.low);
+  const vi first = VB_ADDS_16(VB_PACKS_32(q[0], q[1]), l->zero);
+  const vi second = VB_ADDS_16(VB_PACKS_32(q[2], q[3]), l->zero);
+  return VB_MAX(VB_PACKS_16(first, second), l->low);
 }
 
 // n channels of all pixels; kind and n_taps are constants in most calls. An odd last pixel is
@@ -105,25 +102,35 @@ INLINE void pixels(const eti_qdepthwise *given, size_t channel, size_t n, width 
                    size_t n_taps) {
   const eti_qdepthwise d = *given;
   const size_t quads = (n_taps + QUAD - 1) / QUAD;
-  block b;
-  load_block(&b, &d, channel, quads, n);
+  char local[(MAX_QUADS + 3) * GROUPS * BYTES];
+  const char *block = local;
+  if (d.arranged != NULL) {
+    block = (const char *)d.arranged + channel / BYTES * block_vectors(quads) * BYTES;
+  } else {
+    arrange_block(given, channel, n, local);
+  }
+  const char *const columns = block + quads * GROUPS * BYTES;
+  const limits l = limits_of(d.low, d.high, d.zero);
   for (size_t i = 0; i < d.n; i += kind == TWO ? 2 : 1) {
     const int8_t *const *const taps = d.taps + i * n_taps;
     const size_t other = kind == TWO && i + 1 < d.n ? 1 : 0;
     vi sums[GROUPS];
-    UNROLL for (size_t j = 0; j < GROUPS; j++) sums[j] = b.start[j];
+    UNROLL for (size_t j = 0; j < GROUPS; j++) sums[j] = VI_LOAD(columns + j * BYTES);
     _Pragma("GCC unroll 3") for (size_t q = 0; q < quads; q++) {
       vi x[GROUPS];
       load_quads(taps + q * QUAD, other * n_taps, n_taps - q * QUAD, channel, kind, n, x);
-      UNROLL for (size_t j = 0; j < GROUPS; j++) sums[j] = VI_DOT(sums[j], x[j], b.w[q][j]);
+      UNROLL for (size_t j = 0; j < GROUPS; j++) {
+        sums[j] = VI_DOT(sums[j], x[j], VI_LOAD(block + (q * GROUPS + j) * BYTES));
+      }
     }
+    const vi bytes = bytes_of(sums, columns + GROUPS * BYTES, &l);
     int8_t *const out = d.out + i * d.out_step + channel;
     if (kind == WHOLE) {
-      VB_STORE(out, bytes_of(sums, &b));
+      VB_STORE(out, bytes);
     } else if (kind == PART) {
-      store_bytes(out, bytes_of(sums, &b), n);
+      store_bytes(out, bytes, n);
     } else {
-      store_two(out, out + other * d.out_step, bytes_of(sums, &b), n);
+      store_two(out, out + other * d.out_step, bytes, n);
     }
   }
 }

@@ -98,7 +98,13 @@ static void copy_windows(const eti_qwindows *w) {
 }
 
 const eti_qgemm_micro eti_qgemm_scalar = {
-    ETI_QROWS_I8, 1, tile_i8, tile_f32, depthwise, copy, copy_windows, NULL,
+    .form = ETI_QROWS_I8,
+    .rows_of_a_tile = 1,
+    .tile_i8 = tile_i8,
+    .tile_f32 = tile_f32,
+    .depthwise = depthwise,
+    .copy = copy,
+    .copy_windows = copy_windows,
 };
 
 const eti_qgemm_micro *eti_qgemm_micro_best(void) {

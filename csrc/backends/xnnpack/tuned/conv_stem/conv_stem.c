@@ -197,7 +197,7 @@ void eti_xnn_conv_stem_tune(xnn_subgraph_t subgraph) {
   if (!is_int8(subgraph->values, node) || subgraph->values[node->inputs[1]].data == NULL ||
       node->params.convolution_2d.groups != 1 || node->params.convolution_2d.dilation_width != 1 ||
       node->params.convolution_2d.group_input_channels > ETI_XNN_STEM_CHANNELS ||
-      !has_small_padding(node) || !eti_xnn_has_qs8_dwconv())
+      !has_small_padding(node) || !eti_xnn_has_qs8_dwconv_avx2())
     return;
   node->create = create;
   node->reshape = reshape;
@@ -205,7 +205,7 @@ void eti_xnn_conv_stem_tune(xnn_subgraph_t subgraph) {
 }
 
 size_t eti_xnn_conv_stem_names(const char **names, size_t n) {
-  if (!eti_xnn_has_qs8_dwconv()) return 0;
+  if (!eti_xnn_has_qs8_dwconv_avx2()) return 0;
   if (n > 0) names[0] = "qs8_igemm_of_few_channels";
   return 1;
 }

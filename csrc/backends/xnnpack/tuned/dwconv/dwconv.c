@@ -2,27 +2,42 @@
 #include "backends/xnnpack/tuned/dwconv/dwconv.h"
 
 #include "backends/xnnpack/tuned/xnn_private.h"
+#include "kernels/micro/qgemm/qgemm.h"
 
 // ---- int8
 
 typedef struct qs8_replacement {
   const char *name;
   size_t n_taps;
+  size_t dot_tile;  // channels of a block of XNNPACK's, for products of bytes; else 0
   bool has_channel_scales;
   eti_xnn_dwconv_fn *original, *tuned;
 } qs8_replacement;
 
 static const qs8_replacement qs8_replacements[] = {
-    {"qs8_qc8w_dwconv_9p16c", 9, true, xnn_qs8_qc8w_dwconv_minmax_fp32_ukernel_9p16c__avx2_mul32,
+    {"qs8_qc8w_dwconv_9p16c", 9, 0, true, xnn_qs8_qc8w_dwconv_minmax_fp32_ukernel_9p16c__avx2_mul32,
      eti_xnn_qs8_dwconv_9__avx2},
-    {"qs8_qc8w_dwconv_25p16c", 25, true, xnn_qs8_qc8w_dwconv_minmax_fp32_ukernel_25p16c__avx2_mul32,
-     eti_xnn_qs8_dwconv_25__avx2},
-    {"qs8_dwconv_9p16c", 9, false, xnn_qs8_dwconv_minmax_fp32_ukernel_9p16c__avx2_mul32,
+    {"qs8_qc8w_dwconv_25p16c", 25, 0, true,
+     xnn_qs8_qc8w_dwconv_minmax_fp32_ukernel_25p16c__avx2_mul32, eti_xnn_qs8_dwconv_25__avx2},
+    {"qs8_dwconv_9p16c", 9, 0, false, xnn_qs8_dwconv_minmax_fp32_ukernel_9p16c__avx2_mul32,
      eti_xnn_qs8_dwconv_9__avx2},
-    {"qs8_dwconv_25p16c", 25, false, xnn_qs8_dwconv_minmax_fp32_ukernel_25p16c__avx2_mul32,
+    {"qs8_dwconv_25p16c", 25, 0, false, xnn_qs8_dwconv_minmax_fp32_ukernel_25p16c__avx2_mul32,
      eti_xnn_qs8_dwconv_25__avx2},
+    {"qs8_qc8w_dwconv_9p32c", 9, 32, true,
+     xnn_qs8_qc8w_dwconv_minmax_fp32_ukernel_9p32c__avx512skx_mul32, eti_xnn_qs8_dwconv_9__dot},
+    {"qs8_qc8w_dwconv_25p32c", 25, 32, true,
+     xnn_qs8_qc8w_dwconv_minmax_fp32_ukernel_25p32c__avx512skx_mul32, eti_xnn_qs8_dwconv_25__dot},
+    {"qs8_dwconv_9p32c", 9, 32, false, xnn_qs8_dwconv_minmax_fp32_ukernel_9p32c__avx512skx_mul32,
+     eti_xnn_qs8_dwconv_9__dot},
+    {"qs8_dwconv_25p32c", 25, 32, false, xnn_qs8_dwconv_minmax_fp32_ukernel_25p32c__avx512skx_mul32,
+     eti_xnn_qs8_dwconv_25__dot},
 };
 enum { N_QS8 = sizeof qs8_replacements / sizeof qs8_replacements[0] };
+
+// Whether this processor runs the tuned kernel.
+static bool can_run(const qs8_replacement *r) {
+  return r->dot_tile == 0 || eti_qgemm_micro_best()->arrange_channels != NULL;
+}
 
 // The kernel for an operator without a weights cache: XNNPACK's subgraph creates them so.
 static const qs8_replacement *find_qs8(const struct xnn_operator *op) {
@@ -31,19 +46,25 @@ static const qs8_replacement *find_qs8(const struct xnn_operator *op) {
   if (!is_int8 || op->ukernel.type != xnn_microkernel_type_dwconv) return NULL;
   if (op->weights_cache != NULL || op->ukernel.dwconv.last_tile != 0) return NULL;
   for (size_t i = 0; i < N_QS8; i++)
-    if (op->ukernel.dwconv.unipass_fn == qs8_replacements[i].original) return &qs8_replacements[i];
+    if (op->ukernel.dwconv.unipass_fn == qs8_replacements[i].original)
+      return can_run(&qs8_replacements[i]) ? &qs8_replacements[i] : NULL;
   return NULL;
 }
 
 // Without memory for other weights the operator stays as it is.
 static void replace_qs8(const qs8_replacement *r, struct xnn_operator *op) {
-  void *const packed =
-      xnn_allocate_simd_memory(eti_xnn_qs8_dwconv_weight_bytes(r->n_taps, op->groups));
+  const size_t bytes = r->dot_tile > 0 ? eti_xnn_qs8_dwconv_dot_weight_bytes(r->n_taps, op->groups)
+                                       : eti_xnn_qs8_dwconv_weight_bytes(r->n_taps, op->groups);
+  void *const packed = xnn_allocate_simd_memory(bytes);
   if (packed == NULL) return;
   void *const original = op->packed_weights.pointer;
   const union xnn_qs8_conv_minmax_params params = op->params.qs8_conv_minmax;
-  eti_xnn_qs8_dwconv_pack(r->n_taps, op->groups, original,
-                          r->has_channel_scales ? NULL : &params.fp32_scalar.scale, packed);
+  const float *const scale = r->has_channel_scales ? NULL : &params.fp32_scalar.scale;
+  if (r->dot_tile > 0) {
+    eti_xnn_qs8_dwconv_dot_pack(r->n_taps, op->groups, r->dot_tile, original, scale, packed);
+  } else {
+    eti_xnn_qs8_dwconv_pack(r->n_taps, op->groups, original, scale, packed);
+  }
   if (!r->has_channel_scales) {
     op->params.qs8_qc8w_conv_minmax.fp32_scalar.output_zero_point =
         params.fp32_scalar.output_zero_point;
@@ -55,13 +76,25 @@ static void replace_qs8(const qs8_replacement *r, struct xnn_operator *op) {
   xnn_release_simd_memory(original);
 }
 
-// XNNPACK chooses all four by the same condition.
-bool eti_xnn_has_qs8_dwconv(void) {
+// The replacement of XNNPACK's first table that this processor runs, or NULL. XNNPACK chooses all
+// kernels of one instruction set by the same condition.
+static const qs8_replacement *first_qs8(void) {
   const struct xnn_dwconv_config *const config = xnn_init_qs8_qc8w_dwconv_config();
-  bool is_original = false;
-  for (size_t i = 0; config != NULL && i < XNN_MAX_QC8_DWCONV_UKERNELS; i++)
-    is_original |= config[i].minmax.unipass == qs8_replacements[0].original;
-  return is_original;
+  for (size_t i = 0; config != NULL && i < XNN_MAX_QC8_DWCONV_UKERNELS; i++) {
+    for (size_t r = 0; r < N_QS8; r++) {
+      const qs8_replacement *const found = &qs8_replacements[r];
+      if (config[i].minmax.unipass == found->original && can_run(found)) return found;
+    }
+  }
+  return NULL;
+}
+
+bool eti_xnn_has_qs8_dwconv(void) {
+  return first_qs8() != NULL;
+}
+
+bool eti_xnn_has_qs8_dwconv_avx2(void) {
+  return eti_xnn_has_qs8_dwconv() && first_qs8()->dot_tile == 0;
 }
 
 // ---- f32
@@ -124,9 +157,11 @@ void eti_xnn_dwconv_after_make(xnn_runtime_t runtime) {
 
 size_t eti_xnn_dwconv_names(const char **names, size_t n) {
   size_t n_found = 0;
-  if (eti_xnn_has_qs8_dwconv()) {
-    for (; n_found < N_QS8; n_found++)
-      if (n_found < n) names[n_found] = qs8_replacements[n_found].name;
+  const qs8_replacement *const first = first_qs8();
+  for (size_t i = 0; first != NULL && i < N_QS8; i++) {
+    if (qs8_replacements[i].dot_tile != first->dot_tile) continue;
+    if (n_found < n) names[n_found] = qs8_replacements[i].name;
+    n_found++;
   }
   for (size_t i = 0; i < N_F32; i++) {
     if (!is_f32_original_chosen(&f32_replacements[i])) continue;

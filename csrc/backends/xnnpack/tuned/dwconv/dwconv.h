@@ -1,6 +1,10 @@
 // dwconv.h — depthwise convolution kernels that replace XNNPACK's. XNNPACK loads all elements and
 // weights again for each result. These kernels load each element of a row once for several results.
 //
+// int8 with AVX-512 VNNI: quads of taps are multiplied and added in one instruction (vpdpbusd), by
+// the kernel of quantized convolutions that are not delegated. Used where XNNPACK would run its
+// AVX-512 kernels of 4 to 9 and of 10 to 25 taps. Results are the same bits.
+//
 // int8: pairs of taps are multiplied in 16 bits and added in one instruction (pmaddwd), where
 // XNNPACK's kernels multiply in 32. Results are the same bits. Used where XNNPACK would run its
 // AVX2 kernels of 4 to 9 and of 10 to 25 taps. Weights are packed again after the runtime was
@@ -36,6 +40,17 @@ void eti_xnn_qs8_dwconv_25__avx2(size_t n_channels, size_t n_pixels, const void 
                                  size_t gap_bytes, size_t offset_bytes, const void *zero,
                                  const void *limits);
 
+// Kernels of products of bytes, which run eti_qgemm_micro_best(). weights: of
+// eti_xnn_qs8_dwconv_dot_pack. No more than n_channels of an element are read.
+void eti_xnn_qs8_dwconv_9__dot(size_t n_channels, size_t n_pixels, const void **taps,
+                               const void *weights, void *y, intptr_t stride_bytes,
+                               size_t gap_bytes, size_t offset_bytes, const void *zero,
+                               const void *limits);
+void eti_xnn_qs8_dwconv_25__dot(size_t n_channels, size_t n_pixels, const void **taps,
+                                const void *weights, void *y, intptr_t stride_bytes,
+                                size_t gap_bytes, size_t offset_bytes, const void *zero,
+                                const void *limits);
+
 // The f32 kernels. No more than n_channels of an element are read. stride_bytes: those of one
 // column of pointers; of 5 x 5 windows also of two. limits: two floats, the least and the greatest
 // result.
@@ -57,14 +72,23 @@ size_t eti_xnn_qs8_dwconv_weight_bytes(size_t n_taps, size_t n_channels);
 void eti_xnn_qs8_dwconv_pack(size_t n_taps, size_t n_channels, const void *from, const float *scale,
                              void *to);
 
+// Bytes of packed weights for the kernels of products of bytes, and packing from XNNPACK's order in
+// blocks of `tile` channels.
+size_t eti_xnn_qs8_dwconv_dot_weight_bytes(size_t n_taps, size_t n_channels);
+void eti_xnn_qs8_dwconv_dot_pack(size_t n_taps, size_t n_channels, size_t tile, const void *from,
+                                 const float *scale, void *to);
+
 // ---- dwconv.c
 
 // Lets the operators of a new runtime run these kernels; in a region of alloc_region.h.
 void eti_xnn_dwconv_after_make(xnn_runtime_t runtime);
 
-// Whether int8 operators run them, which is true where XNNPACK would run its AVX2 kernels for int8.
+// Whether int8 operators run them, which is true where XNNPACK would run its AVX2 kernels for int8,
+// or its AVX-512 kernels on a processor with AVX-512 VNNI.
 // Any thread, after xnn_initialize.
 bool eti_xnn_has_qs8_dwconv(void);
+// Whether those are the kernels for AVX2.
+bool eti_xnn_has_qs8_dwconv_avx2(void);
 
 // Names of the kernels that these replace, as eti_xnn_tuned_names.
 size_t eti_xnn_dwconv_names(const char **names, size_t n);

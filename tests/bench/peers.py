@@ -6,6 +6,7 @@ Relies on worker.py; knows no model and no threshold.
 from __future__ import annotations
 
 import json
+import math
 import os
 import statistics
 import subprocess
@@ -101,6 +102,8 @@ class Peer:
 # Threads of some sides spin after a run (ONNX Runtime's for 40 ms) on cores that the next side
 # needs.
 PAUSE_SECONDS = 0.1
+# Time of a turn: threads of the side before may spin for some milliseconds.
+TURN_MS = 40
 
 
 def interleaved(peers: Sequence[Peer], rounds: Mapping[str, tuple[int, int]]) -> dict[str, float]:
@@ -127,19 +130,21 @@ def timed(
     model: str, paths: Mapping[str, str], threads: int, rounds: int, runs: int
 ) -> dict[str, float]:
     """Median ms per run of each side that can run its path; the others are reported with the
-    reason."""
+    reason. Each turn has at least `runs` runs, and takes at least TURN_MS."""
     with ExitStack() as stack:
         peers = []
+        turns: dict[str, tuple[int, int]] = {}
         for side, path in paths.items():
             peer = stack.enter_context(Peer(side, threads))
             try:
                 peer.ask("load", path=path, threads=threads)
                 peer.ask("inputs", model=model)
-                peer.ask("time", repeat=1)
+                least = min(peer.ask("time", repeat=3)["ms"])
+                turns[side] = (rounds, max(runs, math.ceil(TURN_MS / least)))
                 peers.append(peer)
             except RuntimeError as error:
                 report(f"{model}: {side} is left out", reason=str(error))
-        return interleaved(peers, {peer.side: (rounds, runs) for peer in peers})
+        return interleaved(peers, turns)
 
 
 def report(subject: str, **figures: Any) -> None:

@@ -11,6 +11,7 @@
 #include "kernels/micro/isa_select.h"
 #include "kernels/sizes.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 enum {
@@ -21,7 +22,9 @@ enum {
   MAX_BYTES = 512 * 1024,          // of a block of few rows
   CHUNK_BYTES = 256 * 1024,        // of panels that all rows of a block meet before the next ones
   MAX_SCRATCH = 64 * 1024 * 1024,  // of a thread
-  UNITS = 8,                       // at least, for each thread, when columns can be shared
+  MANY_ROWS = 96,                  // of a thread, which justify that all threads read all weights
+  UNITS = 4,                       // of each thread
+  LINE_PANELS = 4,                 // panels whose i8 results are one cache line
   SMALL = 64 * 1024,               // multiply-adds that are not worth a second thread
   PIECE = 512,                     // terms of a row that are read on the stack
 };
@@ -165,6 +168,7 @@ typedef struct run {
   size_t block, n_blocks;  // rows of a block; blocks of a group
   size_t chunk, n_chunks;  // panels of a group per unit
   size_t n_units, n_slots;
+  atomic_size_t next;  // unit that no slot has begun
   char *scratch;
 } run;
 
@@ -208,14 +212,15 @@ static void copy_block(const eti_qgemm_job *p, size_t group, size_t first, size_
   }
 }
 
+// Slots take units one after the other, so that a slower core gets fewer of them.
 static void run_slots(void *ctx, size_t begin, size_t end) {
-  const run *const r = ctx;
+  run *const r = ctx;
   const eti_qgemm_job *const p = r->p;
   const size_t panels = eti_div_up(p->n, NR);
   for (size_t slot = begin; slot < end; slot++) {
     char *const rows = r->scratch + slot * slot_bytes(p);
-    size_t copied = SIZE_MAX;
-    for (size_t u = slot * r->n_units / r->n_slots; u < (slot + 1) * r->n_units / r->n_slots; u++) {
+    size_t copied = SIZE_MAX, u;
+    while ((u = atomic_fetch_add_explicit(&r->next, 1, memory_order_relaxed)) < r->n_units) {
       const size_t which = u / r->n_chunks, group = which / r->n_blocks;
       const size_t first = which % r->n_blocks * r->block;
       const size_t m = eti_at_most(p->m - first, r->block);
@@ -276,6 +281,32 @@ static void run_rows(void *ctx, size_t begin, size_t end) {
   }
 }
 
+// Divides the work into units, several for each slot. Slots share rows if there are many, or if all
+// weights stay in the cache of each; else they share panels, four at a time, since a cache line of
+// results has bytes of four panels.
+static void divide(run *r) {
+  const eti_qgemm_job *const p = r->p;
+  const size_t tile = p->micro->rows_of_a_tile, panels = eti_div_up(p->n, NR);
+  const size_t bytes = eti_qpanel_bytes(quads_of(p->k)), slots = r->n_slots;
+  const size_t near = eti_at_least(CHUNK_BYTES / (bytes + 1) / 2, 1) * 2;
+  const size_t most = block_rows(p), rows = p->m / slots;
+  size_t block = most, share = panels;
+  if (slots > 1 && p->groups < UNITS * slots) {
+    if (rows >= MANY_ROWS || (rows >= 2 * tile && panels * bytes <= CHUNK_BYTES)) {
+      block = eti_at_most(eti_at_least(eti_div_up(rows, UNITS), 2 * tile), most);
+    } else {
+      share = eti_div_up(panels, UNITS * slots);
+    }
+  }
+  const size_t blocks = eti_div_up(p->m, block);
+  r->block = eti_at_most(eti_div_up(eti_div_up(p->m, blocks), tile) * tile, most);
+  r->n_blocks = eti_div_up(p->m, r->block);
+  const size_t chunk = eti_div_up(share, eti_div_up(share, near));
+  r->chunk = chunk < panels ? eti_div_up(chunk, LINE_PANELS) * LINE_PANELS : chunk;
+  r->n_chunks = eti_div_up(panels, r->chunk);
+  r->n_units = r->n_blocks * p->groups * r->n_chunks;
+}
+
 void eti_qgemm_job_run(const et_kernel_ctx *ctx, const eti_qgemm_job *p) {
   if (p->groups == 0 || p->m == 0 || p->n == 0) return;
   const bool fits = eti_qgemm_job_scratch(p, 1) != 0;
@@ -289,14 +320,6 @@ void eti_qgemm_job_run(const et_kernel_ctx *ctx, const eti_qgemm_job *p) {
   const size_t threads = ctx->pool == NULL ? 1 : ctx->pool->n_threads;
   const bool is_small = (double)p->groups * (double)p->m * (double)p->n * (double)p->k < SMALL;
   r.n_slots = is_small ? 1 : room < threads ? room : threads;
-  r.block = block_rows(p);
-  r.n_blocks = eti_div_up(p->m, r.block);
-  const size_t panels = eti_div_up(p->n, NR), whole = r.n_blocks * p->groups;
-  const size_t wanted = r.n_slots == 1 ? 1 : eti_div_up(UNITS * r.n_slots, whole);
-  const size_t bytes = eti_qpanel_bytes(quads_of(p->k));
-  const size_t near = eti_at_least(CHUNK_BYTES / (bytes + 1) / 2, 1) * 2;
-  r.chunk = eti_at_most(eti_div_up(panels, eti_at_most(wanted, panels)), near);
-  r.n_chunks = eti_div_up(panels, r.chunk);
-  r.n_units = whole * r.n_chunks;
+  divide(&r);
   et_parallel_for(ctx->pool, run_slots, &r, r.n_slots, 1);
 }

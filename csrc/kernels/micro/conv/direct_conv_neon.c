@@ -4,15 +4,24 @@
 #include <arm_neon.h>
 #include <string.h>
 
+// Partial vectors: the first n elements, the others 0. An element at a time, since gcc 12 calls
+// memcpy for a copy of n elements, in each turn of a loop.
 static inline float32x4_t load_n(const float *p, size_t n) {
-  float t[4] = {0};
-  memcpy(t, p, n * sizeof *p);
-  return vld1q_f32(t);
+  if (n == 1) return vsetq_lane_f32(p[0], vdupq_n_f32(0.0f), 0);
+  const float32x4_t two = vcombine_f32(vld1_f32(p), vdup_n_f32(0.0f));
+  return n == 2 ? two : vld1q_lane_f32(p + 2, two, 2);
 }
 static inline void store_n(float *p, float32x4_t v, size_t n) {
   float t[4];
   vst1q_f32(t, v);
   memcpy(p, t, n * sizeof *p);
+}
+
+// Adds the products of a vector and a number. The asm keeps the number in one element of a
+// register: gcc 12 has the units of arithmetic spread it, which have enough to do.
+static inline float32x4_t fma_by(float x, float32x4_t v, float32x4_t c) {
+  __asm__("" : "+w"(x));
+  return vfmaq_n_f32(c, v, x);
 }
 
 // p[0], p[2], p[4], p[6]; reads nothing past them.
@@ -47,6 +56,7 @@ static inline float32x4_t limit(float32x4_t v, float32x4_t low, float32x4_t high
 #define V_LOAD(p) vld1q_f32(p)
 #define V_STORE(p, v) vst1q_f32(p, v)
 #define V_FMA(a, b, c) vfmaq_f32(c, a, b)
+#define V_FMA_BY(x, v, c) fma_by(x, v, c)
 #define V_LIMIT(v, low, high, plus) limit(v, low, high, plus)
 #define V_LOAD_N(p, n) load_n(p, n)
 #define V_STORE_N(p, v, n) store_n(p, v, n)

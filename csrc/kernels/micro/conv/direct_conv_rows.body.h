@@ -3,6 +3,7 @@
 //   SUFFIX, VEC, LANES                  end of the names; vector of f32 and its elements
 //   V_SET1(x) V_LOAD(p) V_STORE(p, v)   whole vectors
 //   V_FMA(a, b, c)                      a · b + c
+//   V_FMA_BY(x, v, c)                   optional: x · v + c for a number x
 //   V_LIMIT(v, low, high, plus)         eti_clamp of vectors
 //   V_LOAD_N(p, n) V_STORE_N(p, v, n)   the first n lanes, 1 ≤ n < LANES
 //   V_EVEN(p)                           p[0], p[2], … p[2 · LANES - 2]; reads nothing past them
@@ -13,6 +14,9 @@
 
 #include "kernels/contract.h"
 
+#ifndef V_FMA_BY
+#define V_FMA_BY(x, v, c) V_FMA(V_SET1(x), v, c)
+#endif
 #define CAT_(a, b) a##_##b
 #define CAT(a, b) CAT_(a, b)
 #define FN(name) CAT(name, SUFFIX)
@@ -48,12 +52,12 @@ static void FN(row)(float *out, size_t n, const float *const *taps, const float 
   for (; i + 4 * LANES <= n; i += 4 * LANES) {
     VEC a = V_SET1(bias), b = a, c = a, d = a;
     for (size_t t = 0; t < n_taps; t++) {
-      const VEC wt = V_SET1(w[t]);
+      const float wt = w[t];
       const float *const p = taps[t] + i;
-      a = V_FMA(wt, V_LOAD(p), a);
-      b = V_FMA(wt, V_LOAD(p + LANES), b);
-      c = V_FMA(wt, V_LOAD(p + 2 * LANES), c);
-      d = V_FMA(wt, V_LOAD(p + 3 * LANES), d);
+      a = V_FMA_BY(wt, V_LOAD(p), a);
+      b = V_FMA_BY(wt, V_LOAD(p + LANES), b);
+      c = V_FMA_BY(wt, V_LOAD(p + 2 * LANES), c);
+      d = V_FMA_BY(wt, V_LOAD(p + 3 * LANES), d);
     }
     V_STORE(out + i, V_LIMIT(a, low, high, plus));
     V_STORE(out + i + LANES, V_LIMIT(b, low, high, plus));
@@ -62,12 +66,12 @@ static void FN(row)(float *out, size_t n, const float *const *taps, const float 
   }
   for (; i + LANES <= n; i += LANES) {
     VEC a = V_SET1(bias);
-    for (size_t t = 0; t < n_taps; t++) a = V_FMA(V_SET1(w[t]), V_LOAD(taps[t] + i), a);
+    for (size_t t = 0; t < n_taps; t++) a = V_FMA_BY(w[t], V_LOAD(taps[t] + i), a);
     V_STORE(out + i, V_LIMIT(a, low, high, plus));
   }
   if (i < n) {
     VEC a = V_SET1(bias);
-    for (size_t t = 0; t < n_taps; t++) a = V_FMA(V_SET1(w[t]), V_LOAD_N(taps[t] + i, n - i), a);
+    for (size_t t = 0; t < n_taps; t++) a = V_FMA_BY(w[t], V_LOAD_N(taps[t] + i, n - i), a);
     V_STORE_N(out + i, V_LIMIT(a, low, high, plus), n - i);
   }
 }
@@ -89,8 +93,8 @@ static inline __attribute__((always_inline)) void FN(some_rows)(
     VEC xv[4];
     for (size_t v = 0; v < nv; v++) xv[v] = whole ? V_LOAD(x + v * LANES) : V_LOAD_N(x, n);
     for (size_t r = 0; r < ETI_DIRECT_CONV_ROWS; r++) {
-      const VEC wr = V_SET1(w[r]);
-      for (size_t v = 0; v < nv; v++) acc[r][v] = V_FMA(wr, xv[v], acc[r][v]);
+      const float wr = w[r];
+      for (size_t v = 0; v < nv; v++) acc[r][v] = V_FMA_BY(wr, xv[v], acc[r][v]);
     }
   }
   for (size_t r = 0; r < ETI_DIRECT_CONV_ROWS; r++, out += out_step) {
@@ -191,6 +195,7 @@ static void FN(pixels)(float *out, ptrdiff_t out_step, size_t n_pixels, size_t n
 #undef V_LOAD
 #undef V_STORE
 #undef V_FMA
+#undef V_FMA_BY
 #undef V_LIMIT
 #undef V_LOAD_N
 #undef V_STORE_N

@@ -6,12 +6,18 @@
 //   NV                                  vectors per row: nr = LANES · NV
 //   V_SET1(x) V_LOAD(p) V_STORE(p, v)   whole vectors
 //   V_FMA(a, b, c) V_ADD(a, b)          a · b + c, a + b
+//   FACTOR, V_FACTOR(x)                 optional: type and value of an element of A as the a of
+//                                       V_FMA; else a vector of it
 //   V_LOAD_N(p, n) V_STORE_N(p, v, n)   the first n lanes, 1 ≤ n < LANES
 //   PACK_ROWS                           defined when the including file has a pack_rows of its own
 // A tile keeps m × NV accumulators in registers; each k costs NV loads of B, m broadcasts of A and
 // m · NV FMAs. MR is chosen so that the accumulators, one row of B and one broadcast fill the
 // register file; ROWS_MR also so that a pointer to each row stays in a register.
 
+#ifndef FACTOR
+#define FACTOR VEC
+#define V_FACTOR(x) V_SET1(x)
+#endif
 #define CAT_(a, b) a##_##b
 #define CAT(a, b) CAT_(a, b)
 #define FN(name) CAT(name, SUFFIX)
@@ -87,7 +93,7 @@ INLINE void FN(tile_of)(const eti_gemm_tile *t, const size_t m, const size_t nv,
       ahead += ahead_step;
       for (size_t v = 0; v < nv; v++) bv[v] = LOAD_EDGE(b + v * LANES, v);
       for (size_t i = 0; i < m; i++) {
-        const VEC av = V_SET1(a[i]);
+        const FACTOR av = V_FACTOR(a[i]);
         for (size_t v = 0; v < nv; v++) acc[i][v] = V_FMA(av, bv[v], acc[i][v]);
       }
       a += a_step;
@@ -128,7 +134,7 @@ INLINE void FN(rows_of)(const eti_gemm_tile *t, const size_t m, const size_t nv,
         ahead += ahead_step;
         for (size_t v = 0; v < nv; v++) bv[v] = LOAD_EDGE(b + v * LANES, v);
         for (size_t i = 0; i < m; i++) {
-          const VEC av = V_SET1(p[i][k]);
+          const FACTOR av = V_FACTOR(p[i][k]);
           for (size_t v = 0; v < nv; v++) acc[i][v] = V_FMA(av, bv[v], acc[i][v]);
         }
         b += b_step;
@@ -173,7 +179,7 @@ static void FN(tile_row)(const eti_gemm_tile *t) {
   do {
     const size_t n = left < ETI_GEMM_CHUNK ? left : ETI_GEMM_CHUNK;
     for (size_t k = n; k > 0; k--) {
-      const VEC av = V_SET1(*a);
+      const FACTOR av = V_FACTOR(*a);
       for (size_t p = 0; p < ETI_GEMM_ROW_PANELS; p++) {
         for (size_t v = 0; v < NV; v++)
           acc[p][v] = V_FMA(av, V_LOAD(b + p * b_panel_step + v * LANES), acc[p][v]);
@@ -305,6 +311,8 @@ static void FN(pack_rows)(void *dst, size_t width, const void *src, size_t row_s
 #undef ROWS_MR
 #undef NV
 #undef V_SET1
+#undef FACTOR
+#undef V_FACTOR
 #undef V_LOAD
 #undef V_STORE
 #undef V_FMA

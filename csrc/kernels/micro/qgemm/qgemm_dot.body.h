@@ -11,8 +11,9 @@
 // ---- depthwise
 
 enum {
-  GROUPS = 4,  // vectors of quads
-  LANE = 16,   // bytes, and channels of a block
+  GROUPS = 4,      // vectors of quads
+  HELD_QUADS = 3,  // of weights that stay in registers
+  LANE = 16,       // bytes, and channels of a block
   MAX_QUADS = ETI_QGEMM_MAX_TAPS / QUAD,
 };
 
@@ -111,16 +112,25 @@ INLINE void pixels(const eti_qdepthwise *given, size_t channel, size_t n, width 
   }
   const char *const columns = block + quads * GROUPS * BYTES;
   const limits l = limits_of(d.low, d.high, d.zero);
+  vi held[HELD_QUADS][GROUPS], start[GROUPS];
+  const bool is_held = quads <= HELD_QUADS;
+  UNROLL for (size_t q = 0; q < HELD_QUADS; q++) {
+    if (q >= quads) break;
+    UNROLL for (size_t j = 0; j < GROUPS; j++) held[q][j] =
+        VI_LOAD(block + (q * GROUPS + j) * BYTES);
+  }
+  UNROLL for (size_t j = 0; j < GROUPS; j++) start[j] = VI_LOAD(columns + j * BYTES);
   for (size_t i = 0; i < d.n; i += kind == TWO ? 2 : 1) {
     const int8_t *const *const taps = d.taps + i * n_taps;
     const size_t other = kind == TWO && i + 1 < d.n ? 1 : 0;
     vi sums[GROUPS];
-    UNROLL for (size_t j = 0; j < GROUPS; j++) sums[j] = VI_LOAD(columns + j * BYTES);
+    UNROLL for (size_t j = 0; j < GROUPS; j++) sums[j] = start[j];
     _Pragma("GCC unroll 3") for (size_t q = 0; q < quads; q++) {
       vi x[GROUPS];
       load_quads(taps + q * QUAD, other * n_taps, n_taps - q * QUAD, channel, kind, n, x);
       UNROLL for (size_t j = 0; j < GROUPS; j++) {
-        sums[j] = VI_DOT(sums[j], x[j], VI_LOAD(block + (q * GROUPS + j) * BYTES));
+        const vi w = is_held ? held[q][j] : VI_LOAD(block + (q * GROUPS + j) * BYTES);
+        sums[j] = VI_DOT(sums[j], x[j], w);
       }
     }
     const vi bytes = bytes_of(sums, columns + GROUPS * BYTES, &l);

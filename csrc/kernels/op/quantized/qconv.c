@@ -342,7 +342,8 @@ static void find_taps(const qconv *c, size_t first, size_t n, size_t channel, co
 
 typedef struct depthwise_run {
   const qconv *c;
-  const int8_t *pads;  // of all channels, or NULL: each panel finds its own addresses
+  const int8_t *pads;    // of all channels, or NULL: each panel finds its own addresses
+  const void *arranged;  // data of all channels, or NULL
 } depthwise_run;
 
 // Channels from `channel` on.
@@ -378,17 +379,35 @@ static void run_pixels(void *ctx, size_t begin, size_t end) {
       eti_qdepthwise d = channels_of(c, channel, count, first);
       find_taps(c, first, n, channel, r->pads != NULL ? r->pads : pads, taps);
       d.taps = taps;
+      d.arranged = r->arranged;
       d.n = n;
       c->micro->depthwise(&d);
     }
   }
 }
 
+// Scratch: a pixel of padding, then the data of channels as the micro-kernel arranges them.
+static size_t padding_bytes(const qconv *c) {
+  return eti_div_up(c->channels, 64) * 64;
+}
+
+static size_t depthwise_scratch(const qconv *c) {
+  const size_t arranged =
+      c->micro->arranged_bytes == NULL ? 0 : c->micro->arranged_bytes(c->channels, c->product.k);
+  return padding_bytes(c) + arranged;
+}
+
 static void run_depthwise(const et_kernel_ctx *ctx, const qconv *c) {
   depthwise_run r = {.c = c};
-  if (ctx->scratch_bytes >= c->channels && ctx->scratch != NULL) {
+  if (ctx->scratch_bytes >= depthwise_scratch(c) && ctx->scratch != NULL) {
     memset(ctx->scratch, c->pad, c->channels);
     r.pads = ctx->scratch;
+    if (c->micro->arrange_channels != NULL) {
+      char *const arranged = (char *)ctx->scratch + padding_bytes(c);
+      const eti_qdepthwise d = channels_of(c, 0, c->product.n, 0);
+      c->micro->arrange_channels(&d, arranged);
+      r.arranged = arranged;
+    }
   }
   et_parallel_for(ctx->pool, run_pixels, &r, c->product.m,
                   GRAIN / (c->channels * c->product.k + 1) + 1);
@@ -411,7 +430,8 @@ et_status prepare_qconvolution_out(et_prepare_ctx *ctx, et_value *const *args) {
   const et_kernel_ctx k = eti_prepare_args(ctx);
   qconv c;
   ET_TRY(read_conv(&k, args, &c));
-  const size_t bytes = c.depthwise ? c.channels : eti_qgemm_job_scratch(&c.product, ctx->n_threads);
+  const size_t bytes =
+      c.depthwise ? depthwise_scratch(&c) : eti_qgemm_job_scratch(&c.product, ctx->n_threads);
   if (bytes > ctx->scratch_bytes) ctx->scratch_bytes = bytes;
   return ET_OK;
 }

@@ -2,10 +2,10 @@
 
 Static int8, weights by channel: ours and upstream's by PT2E, each with its own quantizer and
 partitioner, ours with weights of 7 bits too (int7) and not delegated (own_int8), and ONNX Runtime's
-own static quantization, which OpenVINO runs as well. One run by turns, 1 and 2 threads, medians; file sizes too. Then
-products with weights of 4 bits in groups of 32 and rows quantized at run time (8da4w), ours and
-upstream's. One row is compared with reading as many bytes as its weights have. The weights of one
-layer come from the cache, those of a hundred layers from memory.
+own static quantization, which OpenVINO runs as well. One run by turns, 1 and 2 threads, medians;
+file sizes too. Then products with weights of 4 bits in groups of 32 and rows quantized at run time
+(8da4w), ours and upstream's. One row is compared with reading as many bytes as its weights have.
+The weights of one layer come from the cache, those of a hundred layers from memory.
 """
 
 from __future__ import annotations

@@ -19,7 +19,6 @@
 #include <xnnpack/microparams.h>           // parameters of micro-kernels
 #include <xnnpack/operator.h>              // struct xnn_operator
 #include <xnnpack/pack.h>                  // parameters of packing functions
-#include <xnnpack/raddstoreexpminusmax.h>  // XNNPACK's softmax micro-kernels, by name
 #include <xnnpack/requantization.h>        // xnn_qs8_quantize
 #include <xnnpack/reshape-helpers.h>       // resize_unary_elementwise_output_tensor
 #include <xnnpack/subgraph.h>              // struct xnn_node, xnn_value, xnn_runtime

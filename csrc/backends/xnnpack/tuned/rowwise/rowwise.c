@@ -103,18 +103,9 @@ bool eti_xnn_has_layer_norm(void) {
   return machine != NULL && machine->use_x86_avx2 && machine->use_x86_fma3;
 }
 
-// XNNPACK's own kernels are as fast with AVX-512.
-static bool is_avx2_softmax_chosen(void) {
-  const struct xnn_raddstoreexpminusmax_config *const config =
-      xnn_init_f32_raddstoreexpminusmax_config();
-  return eti_xnn_has_layer_norm() && config != NULL &&
-         config->ukernel == (xnn_raddstoreexpminusmax_ukernel_fn)
-                                xnn_f32_raddstoreexpminusmax_ukernel__avx2_rr2_p5_u32_acc2;
-}
-
 void eti_xnn_softmax_tune(xnn_subgraph_t subgraph) {
   struct xnn_node *const node = eti_xnn_last_node(subgraph);
-  if (subgraph->values[node->inputs[0]].datatype == xnn_datatype_fp32 && is_avx2_softmax_chosen())
+  if (subgraph->values[node->inputs[0]].datatype == xnn_datatype_fp32 && eti_xnn_has_layer_norm())
     set_functions(node, create_softmax);
 }
 

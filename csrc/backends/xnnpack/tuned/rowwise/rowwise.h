@@ -1,7 +1,7 @@
 // rowwise.h — softmax and layer norm over rows, the last dimension of f32 values, as nodes.
 //
 // XNNPACK has no layer norm. As five to eight nodes it would read and write its operand five to
-// eight times. A softmax is replaced where XNNPACK would choose its AVX2 kernels. Both are exact to
+// eight times. A softmax is replaced wherever the kernel runs. Both are exact to
 // a few roundings in f32. This header declares the kernels; rowwise.c makes the nodes.
 #ifndef ET_XNNPACK_ROWWISE_H
 #define ET_XNNPACK_ROWWISE_H

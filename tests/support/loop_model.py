@@ -197,6 +197,8 @@ def _run_llvm_mca(regions: Sequence[Sequence[str]], machine: str, processor: str
         "".join(("# LLVM-MCA-BEGIN\n", *(f"\t{line}\n" for line in region), "# LLVM-MCA-END\n"))
         for region in regions
     )
+    # GNU as takes a negative offset of PRFM for PRFUM, as gcc writes it; LLVM refuses it.
+    text = re.sub(r"\bprfm(\s+\w+, \[\w+, -)", r"prfum\1", text)
     done = subprocess.run(command, input=text, capture_output=True, text=True)
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(command)} failed:\n{done.stderr}")

@@ -119,6 +119,8 @@ const eti_qgemm_micro *eti_qgemm_micro_best(void) {
 #if ETI_HAVE_X86
       [ETI_DOT_AVX_VNNI] = &eti_qgemm_avxvnni,
       [ETI_DOT_AVX512_VNNI] = &eti_qgemm_avx512vnni,
+#elif ETI_HAVE_NEON
+      [ETI_DOT_NEON] = &eti_qgemm_neondot,
 #else
       [ETI_DOT_NONE] = NULL,
 #endif

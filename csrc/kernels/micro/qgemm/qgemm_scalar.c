@@ -113,6 +113,8 @@ const eti_qgemm_micro *eti_qgemm_micro_best(void) {
 #if ETI_HAVE_X86
       [ETI_ISA_AVX2] = &eti_qgemm_avx2,
       [ETI_ISA_AVX512] = &eti_qgemm_avx512,
+#elif ETI_HAVE_NEON
+      [ETI_ISA_NEON] = &eti_qgemm_neon,
 #endif
   };
   static const eti_qgemm_micro *const dots[ETI_DOT_COUNT] = {

@@ -108,6 +108,38 @@ def test_groups_may_have_any_size(terms: int, group: int, zeros: bool) -> None:
     Product((6, terms), 19, group, zeros=zeros, bf16=not zeros, bias=zeros).check()
 
 
+# Numbers of rows and columns around the tiles of all variants: of 4 or 6 rows and of one or two
+# panels of 16 columns. Groups of 5 terms are shorter than a step.
+@pytest.mark.parametrize(("terms", "group"), [(64, 32), (15, 5), (40, 40)])
+def test_tiles_may_be_incomplete(terms: int, group: int) -> None:
+    for m in range(1, 14):
+        zeros = m % 2 == 0
+        Product((m, terms), (m * 16 + 5) % 51, group, zeros=zeros, bf16=m % 3 == 0).check()
+    for n in (1, 15, 16, 17, 31, 32, 33, 47, 48, 49, 50):
+        zeros = n % 2 == 0
+        Product((1 + n % 7, terms), n, group, zeros=zeros, bf16=n % 3 == 0).check()
+
+
+def test_rows_may_be_more_than_a_block() -> None:
+    Product((301, 64), 33, 32).check()
+    Product((40, 8192), 17, 128, zeros=True).check()
+
+
+def test_sums_of_large_groups_are_exact() -> None:
+    terms = 1 << 21  # 8 times the sum of so many terms of -128 is too much for 32 bits
+    case = Product((1, terms), 1, terms, zeros=True)
+    case.x.fill_(-128)
+    weights = torch.full((1, 1, terms), 3, dtype=torch.int8)
+    case.args[3] = Const(integer_ops.packed_groups(weights))
+    case.args[4] = Const(torch.ones(16))
+    case.args[5] = Const(torch.full((16,), 2, dtype=torch.int8))
+    case.args[6] = case.args[7] = Const(torch.zeros(16))
+    for isa in isas_and_dots():
+        with isa_limit(isa):
+            (got,) = run_op(NAME, *case.args, out=[Out(torch.float32, (1, 1))], prepared=True)
+        assert got.item() == torch.tensor(-128.0 * terms) * case.scale.float().item(), isa
+
+
 def test_all_rows_may_share_a_scale() -> None:
     Product((2, 5, 64), 20, 32, one_scale=True, zeros=True).check()
 

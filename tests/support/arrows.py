@@ -80,7 +80,7 @@ C_ARROWS: dict[str, set[str]] = {
     "kernels/op/pool": {"runtime", "kernels"}
     | _kernels("dtype_sets.h", "is_nan.h", "lib")
     | _micro("convert", "pool"),
-    "kernels/op/quantized": {"runtime", "kernels", "kernels/lib"}
+    "kernels/op/quantized": {"runtime", "kernels", "kernels/lib", "kernels/sizes.h"}
     | _micro("convert", "eltwise", "qgemm", "quantized"),
     # The table of all operators.
     "kernels/op_registry.c": {"runtime", "kernels"}

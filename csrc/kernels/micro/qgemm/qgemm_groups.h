@@ -26,23 +26,24 @@
 
 enum {
   ETI_QGROUPS_NR = 16,
-  ETI_QGROUPS_ROWS = 4,  // blocks of a multiple of so many rows fill all tiles
   ETI_QGROUPS_STEP = 8,
   ETI_QGROUPS_STEP_BYTES = 64,
-  ETI_QGROUPS_PART = 32,  // terms of a group, or its rest, per word of `begins`
+  ETI_QGROUPS_PART = 32,  // terms of a group, or its rest, that sums in 16 bits hold
+  // Terms of a group of which 8 times the sum is exact, as variants other than the scalar one need.
+  ETI_QGROUPS_MAX = 1 << 20,
 };
 
-// Any number of rows of a, n columns of one panel.
+// Any number of rows of a, n columns of panels one after the other.
 typedef struct eti_qgroups_tile {
   const int8_t *a;  // rows of n_groups · group values, one after the other
   size_t group, n_groups;
-  const int32_t *begins;   // the output of `begins` for these rows
-  const uint8_t *w;        // a panel
-  const void *scale;       // of a panel, f32 or bf16
+  const int32_t *begins;  // the output of `begins` for these rows
+  const uint8_t *w;
+  const void *scale;       // f32 or bf16
   bool is_bf16;            // scale
-  const int8_t *zero;      // of a panel, or NULL: 0
-  const float *sum, *add;  // of ETI_QGROUPS_NR columns
-  size_t m, n;             // 1 ≤ n ≤ ETI_QGROUPS_NR
+  const int8_t *zero;      // or NULL: 0
+  const float *sum, *add;  // of columns
+  size_t m, n;             // n ≥ 1
   const float *row_scale;  // of m rows
   const int32_t *row_zero;
   float *out;
@@ -50,9 +51,10 @@ typedef struct eti_qgroups_tile {
 } eti_qgroups_tile;
 
 typedef struct eti_qgroups_micro {
+  size_t rows_of_a_tile;  // blocks of a multiple of so many rows fill all tiles
   void (*tile)(const eti_qgroups_tile *t);
-  // Writes eti_qgroups_parts numbers for each row, which all panels share: -8 times the sums of its
-  // parts, the initial sums of tiles. NULL if `tile` does not read them.
+  // Writes at most eti_qgroups_parts numbers for each row, which all panels share: the initial sums
+  // of tiles, in a form of this variant. NULL if `tile` does not read them.
   void (*begins)(const int8_t *a, size_t m, size_t group, size_t n_groups, int32_t *to);
 } eti_qgroups_micro;
 
@@ -73,15 +75,38 @@ static inline bool eti_qgroups_tile_is_valid(const eti_qgroups_tile *t) {
                                     : ETI_HOLDS(t->scale, t->n_groups, float);
   return t->group > 0 && ETI_HOLDS(t->a, t->m * t->n_groups, int8_t) &&
          ETI_HOLDS(t->w, t->n_groups, uint8_t) && has_scale && ETI_HOLDS(t->sum, 1, float) &&
-         ETI_HOLDS(t->add, 1, float) && t->n >= 1 && t->n <= ETI_QGROUPS_NR &&
-         ETI_HOLDS(t->row_scale, t->m, float) && ETI_HOLDS(t->row_zero, t->m, int32_t) &&
-         ETI_HOLDS(t->out, t->m, float) && (t->m <= 1 || t->out_step >= t->n);
+         ETI_HOLDS(t->add, 1, float) && t->n >= 1 && ETI_HOLDS(t->row_scale, t->m, float) &&
+         ETI_HOLDS(t->row_zero, t->m, int32_t) && ETI_HOLDS(t->out, t->m, float) &&
+         (t->m <= 1 || t->out_step >= t->n);
 }
 
-// The best variant for this CPU.
-const eti_qgroups_micro *eti_qgroups_micro_best(void);
+// The tile of n columns from `column` on, the first one of a panel.
+static inline eti_qgroups_tile eti_qgroups_columns(const eti_qgroups_tile *t, size_t column,
+                                                   size_t n) {
+  const size_t groups = column * t->n_groups;
+  eti_qgroups_tile part = *t;
+  part.w += groups / ETI_QGROUPS_NR * eti_qgroups_group_bytes(t->group);
+  part.scale = (const char *)t->scale + groups * (t->is_bf16 ? sizeof(uint16_t) : sizeof(float));
+  part.zero = t->zero == NULL ? NULL : t->zero + groups;
+  part.sum += column;
+  part.add += column;
+  part.n = n;
+  part.out += column;
+  return part;
+}
+
+// The tile of the columns of the panel that begins at `column`.
+static inline eti_qgroups_tile eti_qgroups_panel(const eti_qgroups_tile *t, size_t column) {
+  const size_t left = t->n - column;
+  return eti_qgroups_columns(t, column, left < ETI_QGROUPS_NR ? left : ETI_QGROUPS_NR);
+}
+
+// The best variant for this CPU that multiplies groups of so many terms.
+const eti_qgroups_micro *eti_qgroups_micro_best(size_t group);
 
 extern const eti_qgroups_micro eti_qgroups_scalar;
 extern const eti_qgroups_micro eti_qgroups_avx2;
+extern const eti_qgroups_micro eti_qgroups_avxvnni;
+extern const eti_qgroups_micro eti_qgroups_avx512vnni;
 
 #endif  // ET_MICRO_QGEMM_GROUPS_H

@@ -20,7 +20,7 @@ typedef __m256 vf;
 
 enum {
   NR = ETI_QGROUPS_NR,
-  MR = ETI_QGROUPS_ROWS,
+  MR = 4,
   STEP = ETI_QGROUPS_STEP,
   HALF = STEP / 2,
   STEP_BYTES = ETI_QGROUPS_STEP_BYTES,
@@ -276,8 +276,7 @@ static void four_plain_rows(const eti_qgroups_tile *t, size_t first) {
   rows(t, first, 4, true);
 }
 
-static void tile__avx2(const eti_qgroups_tile *t) {
-  ET_ASSERT(eti_qgroups_tile_is_valid(t) && ETI_HOLDS(t->begins, t->m * t->n_groups, int32_t));
+static void panel_of_rows(const eti_qgroups_tile *t) {
   typedef void (*some_rows)(const eti_qgroups_tile *, size_t);
   static const some_rows any[] = {NULL, one_row, two_rows, three_rows, four_rows};
   static const some_rows plain[] = {NULL, one_plain_row, two_plain_rows, three_plain_rows,
@@ -289,4 +288,13 @@ static void tile__avx2(const eti_qgroups_tile *t) {
   }
 }
 
-const eti_qgroups_micro eti_qgroups_avx2 = {tile__avx2, begins__avx2};
+static void tile__avx2(const eti_qgroups_tile *t) {
+  ET_ASSERT(eti_qgroups_tile_is_valid(t) && ETI_HOLDS(t->begins, t->m * t->n_groups, int32_t));
+  for (size_t c = 0; c < t->n; c += NR) {
+    const eti_qgroups_tile panel = eti_qgroups_panel(t, c);
+    panel_of_rows(&panel);
+  }
+}
+
+const eti_qgroups_micro eti_qgroups_avx2 = {
+    .tile = tile__avx2, .begins = begins__avx2, .rows_of_a_tile = MR};

@@ -77,8 +77,7 @@ static void add_group(const eti_qgroups_tile *t, size_t j, const uint32_t sums[N
   for (size_t c = 0; c < NR; c++) totals[c] += (float)(int32_t)sums[c] * scales[c];
 }
 
-static void tile(const eti_qgroups_tile *t) {
-  ET_ASSERT(eti_qgroups_tile_is_valid(t));
+static void panel_of_rows(const eti_qgroups_tile *t) {
   for (size_t r = 0; r < t->m; r++) {
     const int8_t *const a = t->a + r * t->n_groups * t->group;
     float totals[NR] = {0};
@@ -95,9 +94,17 @@ static void tile(const eti_qgroups_tile *t) {
   }
 }
 
-const eti_qgroups_micro eti_qgroups_scalar = {tile, NULL};
+static void tile(const eti_qgroups_tile *t) {
+  ET_ASSERT(eti_qgroups_tile_is_valid(t));
+  for (size_t c = 0; c < t->n; c += NR) {
+    const eti_qgroups_tile panel = eti_qgroups_panel(t, c);
+    panel_of_rows(&panel);
+  }
+}
 
-const eti_qgroups_micro *eti_qgroups_micro_best(void) {
+const eti_qgroups_micro eti_qgroups_scalar = {.tile = tile, .rows_of_a_tile = 1};
+
+const eti_qgroups_micro *eti_qgroups_micro_best(size_t group) {
   static const eti_qgroups_micro *const variants[ETI_ISA_COUNT] = {
       [ETI_ISA_SCALAR] = &eti_qgroups_scalar,
 #if ETI_HAVE_X86
@@ -105,6 +112,15 @@ const eti_qgroups_micro *eti_qgroups_micro_best(void) {
       [ETI_ISA_AVX512] = &eti_qgroups_avx2,
 #endif
   };
-  const eti_qgroups_micro *const best = variants[eti_cpu_isa()];
-  return best != NULL ? best : &eti_qgroups_scalar;
+  static const eti_qgroups_micro *const dots[ETI_DOT_COUNT] = {
+#if ETI_HAVE_X86
+      [ETI_DOT_AVX_VNNI] = &eti_qgroups_avxvnni,
+      [ETI_DOT_AVX512_VNNI] = &eti_qgroups_avx512vnni,
+#else
+      [ETI_DOT_NONE] = NULL,
+#endif
+  };
+  const eti_qgroups_micro *const dot = dots[eti_cpu_dot()];
+  const eti_qgroups_micro *const best = dot != NULL ? dot : variants[eti_cpu_isa()];
+  return best != NULL && group <= ETI_QGROUPS_MAX ? best : &eti_qgroups_scalar;
 }

@@ -19,6 +19,9 @@ typedef __m256 vf;
 #define VI_ADD(a, b) _mm256_add_epi32(a, b)
 #define VI_SUB(a, b) _mm256_sub_epi32(a, b)
 #define VI_MUL(a, b) _mm256_mullo_epi32(a, b)
+#define VI_OVER_8(v) _mm256_srai_epi32(v, 3)
+#define VI_OF_I8(p) _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)(p)))
+#define VI_TOTAL(v) total_of(v)
 #define VI_PAIRS(a, w) _mm256_madd_epi16(a, w)
 #define VI_EVEN(w) _mm256_srai_epi16(_mm256_slli_epi16(w, 8), 8)
 #define VI_ODD(w) _mm256_srai_epi16(w, 8)
@@ -28,13 +31,19 @@ typedef __m256 vf;
 #define VF_SET1(x) _mm256_set1_ps(x)
 #define VF_MUL(a, b) _mm256_mul_ps(a, b)
 #define VF_ADD(a, b) _mm256_add_ps(a, b)
+#define VF_SUB(a, b) _mm256_sub_ps(a, b)
 #define VF_MIN(a, b) _mm256_min_ps(a, b)
 #define VF_OF(v) _mm256_cvtepi32_ps(v)
+#define VF_OF_BF16(p)                    \
+  _mm256_castsi256_ps(_mm256_slli_epi32( \
+      _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)(p))), 16))
 #define VF_CAST(v) _mm256_castsi256_ps(v)
 #define VB_STORE(p, v) _mm256_storeu_si256((__m256i *)(void *)(p), v)
 #define VB_SET1(x) _mm256_set1_epi8(x)
 #define VB_SET1_16(x) _mm256_set1_epi16(x)
 #define VB_XOR(a, b) _mm256_xor_si256(a, b)
+#define VB_LOW_4(v) _mm256_and_si256(v, _mm256_set1_epi8(15))
+#define VB_HIGH_4(v) VB_LOW_4(_mm256_srli_epi16(v, 4))
 #define VB_LOW_8(a, b) _mm256_unpacklo_epi8(a, b)
 #define VB_HIGH_8(a, b) _mm256_unpackhi_epi8(a, b)
 #define VB_LOW_16(a, b) _mm256_unpacklo_epi16(a, b)
@@ -43,6 +52,13 @@ typedef __m256 vf;
 #define VB_PACKS_16(a, b) _mm256_packs_epi16(a, b)
 #define VB_ADDS_16(a, b) _mm256_adds_epi16(a, b)
 #define VB_MAX(a, b) _mm256_max_epi8(a, b)
+
+// The sum of all words.
+static inline int32_t total_of(vi v) {
+  __m128i sum = _mm_add_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+  sum = _mm_add_epi32(sum, _mm_unpackhi_epi64(sum, sum));
+  return _mm_cvtsi128_si32(_mm_add_epi32(sum, _mm_srli_epi64(sum, 32)));
+}
 
 // Narrows a panel of numbers plus zero, saturated.
 static inline __m128i narrow(const vi v[2], int32_t zero) {

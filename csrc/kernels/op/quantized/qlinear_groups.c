@@ -5,13 +5,14 @@
 #include "kernels/kernel.h"
 #include "kernels/micro/qgemm/qgemm_groups.h"
 #include "kernels/ops.h"
+#include "kernels/sizes.h"
 #include "kernels/lib/qgemm_driver.h"
 
 enum {
   NR = ETI_QGROUPS_NR,
-  ROWS = ETI_QGROUPS_ROWS,
-  BLOCK_BYTES = 192 * 1024,  // of a block of rows, which all panels pass
-  MAX_ROWS = 64,             // of a block; a multiple of ROWS
+  BLOCK_BYTES = 256 * 1024,  // of a block of rows, which all panels pass
+  MAX_ROWS = 128,            // of a block
+  PAIR = 2,                  // panels that tiles may multiply at once
   UNITS = 8,                 // at least, for each thread, when columns can be shared
   SMALL = 128 * 1024,        // multiply-adds that are not worth a second thread
 };
@@ -102,12 +103,13 @@ static et_status read_product(const et_kernel_ctx *ctx, et_value *const *args, p
       n >= 0 && n <= INT32_MAX && group >= 1 && k % group == 0, ctx->err, ET_INVALID_ARGUMENT,
       "expected 0 channels or more and groups that divide the rows' %d terms, got %lld and %lld",
       (int)k, (long long)n, (long long)group);
-  *p = (product){.micro = eti_qgroups_micro_best(), .in = in};
+  *p = (product){.in = in};
   p->m = eti_numel_range(in, 0, in->rank - 1u);
   p->n = (size_t)n;
   p->k = (size_t)k;
   p->n_groups = (size_t)(k / group);
   p->group = p->n_groups == 0 ? 1 : (size_t)group;
+  p->micro = eti_qgroups_micro_best(p->group);
   ET_TRY(eti_row_qparams_read(ctx, args, SCALE, p->m, &p->numbers));
   ET_TRY(read_columns(ctx, args, p));
   eti_shape shape = eti_shape_of(in);
@@ -121,17 +123,19 @@ static et_status read_product(const et_kernel_ctx *ctx, et_value *const *args, p
 
 // ---- sharing
 
-static size_t block_rows(size_t m, size_t k) {
-  const size_t near = BLOCK_BYTES / (k + 1) / ROWS * ROWS;
-  const size_t rows = near < ROWS ? ROWS : near > MAX_ROWS ? MAX_ROWS : near;
-  return rows < m ? rows : m;
+// Rows of a block: blocks are nearly equal, and whole tiles except for the last one.
+static size_t block_rows(const product *p) {
+  const size_t tile = p->micro->rows_of_a_tile, near = BLOCK_BYTES / (p->k + 1);
+  const size_t most = eti_at_least(eti_at_most(near, MAX_ROWS), tile) / tile * tile;
+  const size_t blocks = eti_at_least(eti_div_up(p->m, most), 1);
+  return eti_at_most(eti_div_up(eti_div_up(p->m, blocks), tile) * tile, p->m);
 }
 
 // Bytes of scratch that a slot keeps; 0 for none.
 static size_t slot_bytes(const product *p) {
   if (p->micro->begins == NULL) return 0;
   const size_t parts = eti_qgroups_parts(p->group, p->n_groups);
-  return eti_div_up(block_rows(p->m, p->k) * parts * sizeof(int32_t), 64) * 64;
+  return eti_div_up(block_rows(p) * parts * sizeof(int32_t), 64) * 64;
 }
 
 static void share_work(const et_kernel_ctx *ctx, product *p) {
@@ -143,55 +147,53 @@ static void share_work(const et_kernel_ctx *ctx, product *p) {
   } else if (each > 0) {
     p->begins = ctx->scratch;
   }
-  p->block = block_rows(p->m, p->k);
+  p->block = block_rows(p);
   p->n_blocks = eti_div_up(p->m, p->block);
   const size_t panels = eti_div_up(p->n, NR);
   const size_t wanted = p->n_slots == 1 ? 1 : eti_div_up(UNITS * p->n_slots, p->n_blocks);
-  p->chunk = eti_div_up(panels, wanted < panels ? wanted : panels);
+  p->chunk = eti_div_up(eti_div_up(panels, eti_at_most(wanted, panels)), PAIR) * PAIR;
   p->n_chunks = eti_div_up(panels, p->chunk);
   p->n_units = p->n_blocks * p->n_chunks;
 }
 
-static void run_panel(const product *p, size_t panel, eti_qgroups_tile t, size_t first) {
-  const size_t column = panel * NR, of_groups = column * p->n_groups;
-  t.w = p->weight + panel * p->n_groups * eti_qgroups_group_bytes(p->group);
-  t.scale = (const char *)p->scales->data + of_groups * et_dtype_bytes((et_dtype)p->scales->dtype);
-  t.zero = p->zeros == NULL ? NULL : p->zeros + of_groups;
-  t.sum = p->sums + column;
-  t.add = p->adds + column;
-  t.n = p->n - column < NR ? p->n - column : NR;
-  t.out = p->out + first * p->n + column;
-  p->micro->tile(&t);
+// Multiplies the rows of a block from `first` on with the panels `from` to `to`.
+static void run_block(const product *p, size_t first, size_t from, size_t to, int32_t *begins) {
+  float scales[MAX_ROWS];
+  int32_t zeros[MAX_ROWS];
+  const eti_qgroups_tile t = {.a = (const int8_t *)p->in->data + first * p->k,
+                              .group = p->group,
+                              .n_groups = p->n_groups,
+                              .begins = begins,
+                              .w = p->weight,
+                              .scale = p->scales->data,
+                              .is_bf16 = p->scales->dtype == ET_BF16,
+                              .zero = p->zeros,
+                              .sum = p->sums,
+                              .add = p->adds,
+                              .m = eti_at_most(p->m - first, p->block),
+                              .row_scale = scales,
+                              .row_zero = zeros,
+                              .out = p->out + first * p->n,
+                              .out_step = p->n};
+  eti_row_qparams_get(&p->numbers, first, t.m, scales, zeros);
+  if (begins != NULL) p->micro->begins(t.a, t.m, t.group, t.n_groups, begins);
+  const eti_qgroups_tile part =
+      eti_qgroups_columns(&t, from * NR, eti_at_most(to * NR, p->n) - from * NR);
+  p->micro->tile(&part);
 }
 
 static void run_slots(void *ctx, size_t begin, size_t end) {
   const product *const p = ctx;
-  const size_t panels = eti_div_up(p->n, NR);
-  float scales[MAX_ROWS];
-  int32_t zeros[MAX_ROWS];
+  const size_t panels = eti_div_up(p->n, NR), n_chunks = p->n_chunks;
   for (size_t slot = begin; slot < end; slot++) {
     int32_t *const begins =
         p->begins == NULL ? NULL : p->begins + slot * slot_bytes(p) / sizeof(int32_t);
-    size_t found = SIZE_MAX;
-    for (size_t u = slot * p->n_units / p->n_slots; u < (slot + 1) * p->n_units / p->n_slots; u++) {
-      const size_t which = u / p->n_chunks, first = which * p->block;
-      eti_qgroups_tile t = {.a = (const int8_t *)p->in->data + first * p->k,
-                            .group = p->group,
-                            .n_groups = p->n_groups,
-                            .begins = begins,
-                            .is_bf16 = p->scales->dtype == ET_BF16,
-                            .m = p->m - first < p->block ? p->m - first : p->block,
-                            .row_scale = scales,
-                            .row_zero = zeros,
-                            .out_step = p->n};
-      if (which != found) {
-        eti_row_qparams_get(&p->numbers, first, t.m, scales, zeros);
-        if (begins != NULL) p->micro->begins(t.a, t.m, t.group, t.n_groups, begins);
-      }
-      found = which;
-      const size_t from = u % p->n_chunks * p->chunk;
-      const size_t to = panels - from < p->chunk ? panels : from + p->chunk;
-      for (size_t panel = from; panel < to; panel++) run_panel(p, panel, t, first);
+    const size_t last = (slot + 1) * p->n_units / p->n_slots;
+    for (size_t u = slot * p->n_units / p->n_slots, next; u < last; u = next) {
+      const size_t block = u / n_chunks;
+      next = eti_at_most(last, (block + 1) * n_chunks);
+      const size_t from = u % n_chunks * p->chunk, to = from + (next - u) * p->chunk;
+      run_block(p, block * p->block, from, eti_at_most(to, panels), begins);
     }
   }
 }

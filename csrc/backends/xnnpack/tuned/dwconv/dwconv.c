@@ -109,6 +109,10 @@ typedef struct f32_replacement {
 static const f32_replacement f32_replacements[] = {
     {"f32_dwconv_9p16c", 3, 1, xnn_f32_dwconv_minmax_ukernel_9p16c__fma3,
      eti_xnn_f32_dwconv_9__avx2},
+    {"f32_dwconv_9p16c", 3, 1, xnn_f32_dwconv_minmax_ukernel_9p16c__avx512f,
+     eti_xnn_f32_dwconv_9__avx2},
+    {"f32_dwconv_25p16c", 5, 2, xnn_f32_dwconv_minmax_ukernel_25p16c__avx512f,
+     eti_xnn_f32_dwconv_25p16__avx2},
     {"f32_dwconv_25p8c", 5, 2, xnn_f32_dwconv_minmax_ukernel_25p8c__fma3,
      eti_xnn_f32_dwconv_25__avx2},
 };

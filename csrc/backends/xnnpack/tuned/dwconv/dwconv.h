@@ -12,10 +12,10 @@
 //
 // f32: the products of a result are added row by row; XNNPACK adds them column by column. So
 // results differ in rounding. They depend on nothing but the window and its elements. Used where
-// XNNPACK would run its FMA3 kernels, for windows of 3 x 3 with stride 1 and of 5 x 5 with stride 1
-// or 2 in width, and no dilation in width. Neighbouring 3 x 3 windows with stride 2 share a third
-// of their elements only; XNNPACK's order is faster there when the elements come from a cache that
-// all cores share. Weights stay as XNNPACK packs them.
+// XNNPACK would run its FMA3 or AVX-512 kernels, for windows of 3 x 3 with stride 1 and of 5 x 5
+// with stride 1 or 2 in width, and no dilation in width. Neighbouring 3 x 3 windows with stride 2
+// share a third of their elements only; XNNPACK's order is faster there when the elements come from
+// a cache that all cores share. Weights stay as XNNPACK packs them.
 #ifndef ET_XNNPACK_DWCONV_H
 #define ET_XNNPACK_DWCONV_H
 
@@ -62,6 +62,12 @@ void eti_xnn_f32_dwconv_25__avx2(size_t n_channels, size_t n_pixels, const void 
                                  const void *weights, void *y, intptr_t stride_bytes,
                                  size_t gap_bytes, size_t offset_bytes, const void *zero,
                                  const void *limits);
+
+// Weights of 16 channels lie together, as for XNNPACK's AVX-512 kernels.
+void eti_xnn_f32_dwconv_25p16__avx2(size_t n_channels, size_t n_pixels, const void **taps,
+                                    const void *weights, void *y, intptr_t stride_bytes,
+                                    size_t gap_bytes, size_t offset_bytes, const void *zero,
+                                    const void *limits);
 
 // The bytes of packed int8 weights of 9 or 25 taps.
 size_t eti_xnn_qs8_dwconv_weight_bytes(size_t n_taps, size_t n_channels);

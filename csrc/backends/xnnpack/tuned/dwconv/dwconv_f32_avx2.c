@@ -27,9 +27,8 @@ enum {
   PIXELS = 8,  // at once, at most
   MAX_SIDE = 5,
   MAX_COLUMNS = (PIXELS - 1) * 2 + MAX_SIDE,
-  MAX_WEIGHTS = (MAX_SIDE * MAX_SIDE + 1) * LANES
+  MAX_WEIGHTS = (MAX_SIDE * MAX_SIDE + 1) * 2 * LANES
 };
-_Static_assert((3 * 3 + 1) * 2 * LANES <= MAX_WEIGHTS, "weights of small windows fit as well");
 
 // The window of a kernel: constants where they are used.
 typedef struct window {
@@ -234,15 +233,27 @@ void eti_xnn_f32_dwconv_9__avx2(size_t n_channels, size_t n_pixels, const void *
   dwconv((window){.side = 3, .packed = 2 * LANES}, 1, &r, &t);
 }
 
+INLINE void dwconv_25(window w, row *r, const target *t) {
+  if (r->stride == w.side)
+    dwconv(w, 1, r, t);
+  else
+    dwconv(w, 2, r, t);
+}
+
 void eti_xnn_f32_dwconv_25__avx2(size_t n_channels, size_t n_pixels, const void **taps,
                                  const void *weights, void *y, intptr_t stride_bytes,
                                  size_t gap_bytes, size_t offset_bytes, const void *zero,
                                  const void *limits) {
   row r = row_of(n_channels, n_pixels, taps, weights, stride_bytes, offset_bytes, zero);
   const target t = target_of(y, n_channels * sizeof(float) + gap_bytes, limits);
-  const window w = {.side = 5, .packed = LANES};
-  if (r.stride == w.side)
-    dwconv(w, 1, &r, &t);
-  else
-    dwconv(w, 2, &r, &t);
+  dwconv_25((window){.side = 5, .packed = LANES}, &r, &t);
+}
+
+void eti_xnn_f32_dwconv_25p16__avx2(size_t n_channels, size_t n_pixels, const void **taps,
+                                    const void *weights, void *y, intptr_t stride_bytes,
+                                    size_t gap_bytes, size_t offset_bytes, const void *zero,
+                                    const void *limits) {
+  row r = row_of(n_channels, n_pixels, taps, weights, stride_bytes, offset_bytes, zero);
+  const target t = target_of(y, n_channels * sizeof(float) + gap_bytes, limits);
+  dwconv_25((window){.side = 5, .packed = 2 * LANES}, &r, &t);
 }

@@ -66,7 +66,7 @@ LONG_MACROS = {
     "ET_OP_LIBRARY": "one initialiser of a structure",
 }
 # Suffixes of the files of one family: `<name>_<isa>.c` beside `<name>.h`.
-VARIANTS = re.compile(r"_(scalar|avx2|avx512|neon)$")
+VARIANTS = re.compile(r"_(scalar|avx2|avxvnni|avx512|avx512vnni|neon|neondot)$")
 
 
 def room_of(name: str, rooms: dict[str, set[str]], separator: str) -> str | None:

@@ -50,7 +50,9 @@ def levels_here() -> tuple[str, ...]:
     info = Path("/proc/cpuinfo")
     flags = set(info.read_text().split()) if info.exists() else set()
     if HERE == "aarch64":
-        return ("scalar", "neon", *["neondot"] * ("asimddp" in flags))
+        has_dot = "asimddp" in flags
+        has_i8mm = has_dot and "i8mm" in flags
+        return ("scalar", "neon", *["neondot"] * has_dot, *["neoni8mm"] * has_i8mm)
     has_avx2 = {"avx2", "fma", "f16c"} <= flags
     has_avx512 = has_avx2 and {"avx512f", "avx512bw", "avx512dq", "avx512vl"} <= flags
     has = {
@@ -75,7 +77,10 @@ MACHINES = {
         Machine(f"{HERE}, gcc", "release", levels_here()),
         Machine(f"{HERE}, clang", "same-bits-clang", levels_here(), tools=(("clang", "clang"),)),
         emulated(
-            "aarch64", "aarch64-linux-gnu", "libc6-dev-arm64-cross", ("scalar", "neon", "neondot")
+            "aarch64",
+            "aarch64-linux-gnu",
+            "libc6-dev-arm64-cross",
+            ("scalar", "neon", "neondot", "neoni8mm"),
         ),
         emulated("riscv64", "riscv64-linux-gnu", "libc6-dev-riscv64-cross", ("scalar",)),
         Machine("wasm32", "same-bits-wasm32", ("scalar",), is_emulated=True),

@@ -301,6 +301,7 @@ static const level all_levels[] = {
     {"avxvnni", ETI_ISA_AVX2, ETI_DOT_AVX_VNNI},
     {"avx512vnni", ETI_ISA_AVX512, ETI_DOT_AVX512_VNNI},
     {"neondot", ETI_ISA_NEON, ETI_DOT_NEON},
+    {"neoni8mm", ETI_ISA_NEON, ETI_DOT_I8MM},
 };
 enum { N_LEVELS = sizeof all_levels / sizeof *all_levels };
 static const level *levels[N_LEVELS];

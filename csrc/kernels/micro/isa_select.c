@@ -6,11 +6,12 @@
 
 #include <stdatomic.h>
 
-// Instruction sets of the CPU: the best, its products of bytes, and AVX-VNNI beside AVX-512.
+// Instruction sets of the CPU: the best, its products of bytes, and lesser ones that it has, too:
+// AVX-VNNI beside AVX-512, SDOT beside SMMLA.
 typedef struct features {
   eti_isa isa;
   eti_dot dot;
-  bool has_avx_vnni;
+  eti_dot lesser;
 } features;
 
 #if ETI_HAVE_X86
@@ -36,7 +37,7 @@ static unsigned saved_registers(void) {
 }
 
 static features detect(void) {
-  features f = {ETI_ISA_SCALAR, ETI_DOT_NONE, false};
+  features f = {ETI_ISA_SCALAR, ETI_DOT_NONE, ETI_DOT_NONE};
   unsigned a, b, c, d;
   if (!__get_cpuid(1, &a, &b, &c, &d)) return f;
   const unsigned needs1 = (unsigned)LEAF1_FMA | (unsigned)LEAF1_OSXSAVE | (unsigned)LEAF1_F16C;
@@ -47,30 +48,39 @@ static features detect(void) {
   const bool avx512 = (b & LEAF7_AVX512) == LEAF7_AVX512 && (saved & XCR0_AVX512) == XCR0_AVX512;
   const bool avx512_vnni = avx512 && (c & (unsigned)LEAF7_AVX512_VNNI) != 0;
   unsigned more = 0;
-  f.has_avx_vnni = a >= 1 && __get_cpuid_count(7, 1, &more, &b, &c, &d) &&
-                   (more & (unsigned)LEAF7_1_AVX_VNNI) != 0;
+  const bool has_avx_vnni = a >= 1 && __get_cpuid_count(7, 1, &more, &b, &c, &d) &&
+                            (more & (unsigned)LEAF7_1_AVX_VNNI) != 0;
+  if (has_avx_vnni) f.lesser = ETI_DOT_AVX_VNNI;
   f.isa = avx512 ? ETI_ISA_AVX512 : ETI_ISA_AVX2;
-  f.dot = avx512_vnni                 ? ETI_DOT_AVX512_VNNI
-          : f.has_avx_vnni && !avx512 ? ETI_DOT_AVX_VNNI
-                                      : ETI_DOT_NONE;
+  f.dot = avx512_vnni               ? ETI_DOT_AVX512_VNNI
+          : has_avx_vnni && !avx512 ? ETI_DOT_AVX_VNNI
+                                    : ETI_DOT_NONE;
   return f;
 }
 #elif ETI_HAVE_NEON
-// SDOT is bits 44 to 47 of ID_AA64ISAR0_EL1, which Linux lets programs read.
+// SDOT is bits 44 to 47 of ID_AA64ISAR0_EL1 and SMMLA is bits 52 to 55 of ID_AA64ISAR1_EL1, which
+// Linux lets programs read.
 static features detect(void) {
-  features f = {ETI_ISA_NEON, ETI_DOT_NONE, false};
-#if defined(__ARM_FEATURE_DOTPROD)
-  f.dot = ETI_DOT_NEON;
-#elif defined(__linux__)
-  unsigned long isar0;
+  bool has_dot = false, has_i8mm = false;
+#if defined(__linux__)
+  unsigned long isar0, isar1;
   __asm__("mrs %0, ID_AA64ISAR0_EL1" : "=r"(isar0));
-  if ((isar0 >> 44 & 15) != 0) f.dot = ETI_DOT_NEON;
+  __asm__("mrs %0, ID_AA64ISAR1_EL1" : "=r"(isar1));
+  has_dot = (isar0 >> 44 & 15) != 0;
+  has_i8mm = has_dot && (isar1 >> 52 & 15) != 0;
 #endif
-  return f;
+#if defined(__ARM_FEATURE_DOTPROD)
+  has_dot = true;
+#endif
+#if defined(__ARM_FEATURE_DOTPROD) && defined(__ARM_FEATURE_MATMUL_INT8)
+  has_i8mm = true;
+#endif
+  const eti_dot lesser = has_dot ? ETI_DOT_NEON : ETI_DOT_NONE;
+  return (features){ETI_ISA_NEON, has_i8mm ? ETI_DOT_I8MM : lesser, lesser};
 }
 #else
 static features detect(void) {
-  return (features){ETI_ISA_SCALAR, ETI_DOT_NONE, false};
+  return (features){ETI_ISA_SCALAR, ETI_DOT_NONE, ETI_DOT_NONE};
 }
 #endif
 
@@ -113,8 +123,7 @@ void eti_cpu_isa_limit(eti_isa limit) {
 
 bool eti_cpu_dot_limit(eti_dot dot) {
   const features f = detect();
-  const bool lesser = dot == ETI_DOT_AVX_VNNI && f.has_avx_vnni;
-  if (dot != f.dot && !lesser && dot != ETI_DOT_NONE) return false;
-  keep(lesser ? ETI_ISA_AVX2 : f.isa, dot);
+  if (dot != f.dot && dot != f.lesser && dot != ETI_DOT_NONE) return false;
+  keep(dot == ETI_DOT_AVX_VNNI ? ETI_ISA_AVX2 : f.isa, dot);
   return true;
 }

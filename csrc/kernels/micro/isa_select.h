@@ -23,7 +23,8 @@ typedef enum eti_dot {
   ETI_DOT_AVX_VNNI = 1,     // with AVX2
   ETI_DOT_AVX512_VNNI = 2,  // with AVX-512
   ETI_DOT_NEON = 3,         // SDOT
-  ETI_DOT_COUNT = 4,
+  ETI_DOT_I8MM = 4,         // SDOT, and SMMLA for two rows and two columns
+  ETI_DOT_COUNT = 5,
 } eti_dot;
 
 // Defined if the build has the files of that instruction set, so that tables can name their
@@ -48,8 +49,8 @@ eti_dot eti_cpu_dot(void);
 // Limits eti_cpu_isa to `limit`, as on a lesser CPU without products of bytes, for tests. Methods
 // prepared before must not run after. ETI_ISA_COUNT removes the limit.
 void eti_cpu_isa_limit(eti_isa limit);
-// Limits eti_cpu_isa and eti_cpu_dot to the products of bytes `dot` and the instruction set that they
-// come with. Returns false, and changes nothing, if this CPU lacks them.
+// Limits eti_cpu_isa and eti_cpu_dot to the products of bytes `dot` and the instruction set that
+// they come with. Returns false, and changes nothing, if this CPU lacks them.
 bool eti_cpu_dot_limit(eti_dot dot);
 
 #endif  // ET_ISA_SELECT_H

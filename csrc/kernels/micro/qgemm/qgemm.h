@@ -153,5 +153,6 @@ extern const eti_qgemm_micro eti_qgemm_avx512;
 extern const eti_qgemm_micro eti_qgemm_avx512vnni;
 extern const eti_qgemm_micro eti_qgemm_neon;
 extern const eti_qgemm_micro eti_qgemm_neondot;
+extern const eti_qgemm_micro eti_qgemm_neoni8mm;
 
 #endif  // ET_MICRO_QGEMM_H

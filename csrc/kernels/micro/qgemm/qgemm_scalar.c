@@ -123,6 +123,7 @@ const eti_qgemm_micro *eti_qgemm_micro_best(void) {
       [ETI_DOT_AVX512_VNNI] = &eti_qgemm_avx512vnni,
 #elif ETI_HAVE_NEON
       [ETI_DOT_NEON] = &eti_qgemm_neondot,
+      [ETI_DOT_I8MM] = &eti_qgemm_neoni8mm,
 #else
       [ETI_DOT_NONE] = NULL,
 #endif

@@ -9,19 +9,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include <xnnpack/allocator.h>             // aligned memory of the process's allocator
-#include <xnnpack/common.h>                // XNN_ALLOCATION_ALIGNMENT
-#include <xnnpack/compute.h>               // contexts of operators, the functions that run tiles
-#include <xnnpack/config.h>                // tables of micro-kernels
-#include <xnnpack/gemm.h>                  // XNNPACK's gemm micro-kernels, by name
-#include <xnnpack/hardware-config.h>       // instruction sets of this machine
-#include <xnnpack/igemm.h>                 // XNNPACK's igemm micro-kernels, by name
-#include <xnnpack/microparams.h>           // parameters of micro-kernels
-#include <xnnpack/operator.h>              // struct xnn_operator
-#include <xnnpack/pack.h>                  // parameters of packing functions
-#include <xnnpack/requantization.h>        // xnn_qs8_quantize
-#include <xnnpack/reshape-helpers.h>       // resize_unary_elementwise_output_tensor
-#include <xnnpack/subgraph.h>              // struct xnn_node, xnn_value, xnn_runtime
+#include <xnnpack/allocator.h>        // aligned memory of the process's allocator
+#include <xnnpack/common.h>           // XNN_ALLOCATION_ALIGNMENT
+#include <xnnpack/compute.h>          // contexts of operators, the functions that run tiles
+#include <xnnpack/config.h>           // tables of micro-kernels
+#include <xnnpack/gemm.h>             // XNNPACK's gemm micro-kernels, by name
+#include <xnnpack/hardware-config.h>  // instruction sets of this machine
+#include <xnnpack/igemm.h>            // XNNPACK's igemm micro-kernels, by name
+#include <xnnpack/microparams.h>      // parameters of micro-kernels
+#include <xnnpack/operator.h>         // struct xnn_operator
+#include <xnnpack/pack.h>             // parameters of packing functions
+#include <xnnpack/requantization.h>   // xnn_qs8_quantize
+#include <xnnpack/reshape-helpers.h>  // resize_unary_elementwise_output_tensor
+#include <xnnpack/subgraph.h>         // struct xnn_node, xnn_value, xnn_runtime
 
 // Declared by transpose.h, vbinary.h and dwconv.h, which need sources that are not installed.
 void xnn_xx_transposev_ukernel__1x1_scalar_memcpy(const void *, void *, size_t, size_t, size_t,

@@ -177,7 +177,10 @@ INLINE void multiply(const eti_qtile *t, size_t row, const int8_t *w, size_t ahe
     }
   }
   for (; q > 0; q--, a = quad_at(a, 1), w += QUAD_BYTES) {
-    UNROLL for (size_t p = 0; p < tv / NV; p++) __builtin_prefetch(w + ahead + p * panel, 0, 2);
+    // Products of words take too long to wait for memory.
+    for (size_t p = 0; OFFSET != 0 && p < tv / NV; p++) {
+      __builtin_prefetch(w + ahead + p * panel, 0, 2);
+    }
     add_quad(a, a_step, w, panel, m, tv, sums);
   }
 }

@@ -32,6 +32,13 @@ def test_device_copies_are_plain_copies(name: str) -> None:
     assert torch.equal(x, y)
 
 
+@pytest.mark.parametrize("planes", [2, 3, 4, 5])
+def test_few_planes_become_pixels(planes: int) -> None:
+    for dtype, n in itertools.product(ONE_PER_SIZE, (1, 3, 4, 5, 8, 9, 15, 16, 17, 33, 70)):
+        x = sample((planes, n), dtype, (0, 1))
+        check_op(torch.ops.aten.permute_copy.out, x, [1, 0])
+
+
 @pytest.mark.parametrize("dtype", ALL, ids=str)
 def test_every_element_type_is_copied(dtype: torch.dtype) -> None:
     x = sample((3, 5), dtype)

@@ -108,9 +108,38 @@ static inline void transpose_tile(char *dst, ptrdiff_t dst_stride, const char *s
   for (size_t i = 0; i < n; i++) memcpy(dst + (ptrdiff_t)i * dst_stride, &x[i], 16);
 }
 
+// Interleaves 2 to 4 rows, as planes of an image to pixels that follow one another. Two rounds of
+// zips give pixels of four elements; the elements that a pixel lacks are overwritten by the next
+// pixel, so the last pixels are left to others. Returns the number of columns done.
+static inline size_t interleave(char *dst, const char *src, ptrdiff_t src_stride, size_t rows,
+                                size_t cols, size_t elem) {
+  const size_t n = 16 / elem, step = rows * elem;
+  size_t j = 0;
+  for (; j + n < cols; j += n) {
+    v16u8 x[4] = {{0}}, pixels[4];
+    char bytes[sizeof pixels];
+    for (size_t i = 0; i < rows; i++) memcpy(&x[i], src + (ptrdiff_t)i * src_stride + j * elem, 16);
+    const v16u8 low = zip_low(x[0], x[1], elem), low2 = zip_low(x[2], x[3], elem);
+    const v16u8 high = zip_high(x[0], x[1], elem), high2 = zip_high(x[2], x[3], elem);
+    pixels[0] = zip_low(low, low2, 2 * elem);
+    pixels[1] = zip_high(low, low2, 2 * elem);
+    pixels[2] = zip_low(high, high2, 2 * elem);
+    pixels[3] = zip_high(high, high2, 2 * elem);
+    memcpy(bytes, pixels, sizeof bytes);
+    for (size_t p = 0; p < n; p++) memcpy(dst + (j + p) * step, bytes + 4 * p * elem, 4 * elem);
+  }
+  return j;
+}
+
 static inline void transpose_blocked(char *dst, ptrdiff_t dst_stride, const char *src,
                                      ptrdiff_t src_stride, size_t rows, size_t cols, size_t elem) {
   const size_t n = 16 / elem;
+  if (elem <= 4 && rows >= 2 && rows <= 4 && dst_stride == (ptrdiff_t)(rows * elem)) {
+    const size_t done = interleave(dst, src, src_stride, rows, cols, elem);
+    dst += (ptrdiff_t)done * dst_stride;
+    src += done * elem;
+    cols -= done;
+  }
   const size_t full_rows = rows - rows % n, full_cols = cols - cols % n;
   const size_t band = LINE / elem;  // rows whose elements fill a line of dst
   for (size_t i0 = 0; i0 < full_rows; i0 += band) {

@@ -24,13 +24,14 @@ _WHOLE_LINEAR = "a decomposed linear layer with quantized weights is delegated i
 _SCALES = "QuantizationError, a ValueError, names node and number in other words"
 _PER_TENSOR = "weights with one scale are delegated, with equal scales for the rows"
 
+_GRID_F16 = "*GridSampler2DExecutorchTest::test_different_dtypes"
 _GROUPS_F16 = "*::TestLinear::test_linear_qd8_f16_per_token_weight_per_channel_group_int4"
 _GROUPS_F32 = "*::TestLinear::test_linear_qd8_f32_per_token_weight_per_channel_group_int4"
 
 _OFFLINE = r"urllib\.error\.URLError"
 
 # Patterns that no failure may have on some runs: inputs without a seed, machines with a network.
-OF_CHANCE = frozenset({_GROUPS_F16, _GROUPS_F32, _OFFLINE})
+OF_CHANCE = frozenset({_GRID_F16, _GROUPS_F16, _GROUPS_F32, _OFFLINE})
 # Reasons that hold only if the test itself failed, not code of this package that it called.
 OF_TESTS = frozenset({_ATTRIBUTE, _WORDING})
 # The reason that holds only if upstream's wheel does not have the module of the first group.
@@ -113,7 +114,7 @@ DIFFERENCES: tuple[tuple[str, str], ...] = (
         "sums have another order; as near to float64 as the reference, which is not within 1e-6",
     ),
     (
-        "*GridSampler2DExecutorchTest::test_different_dtypes",
+        _GRID_F16,
         "halves are rounded once; eager rounds each step and is farther from float64",
     ),
     ("*::TestArgValidator::test_edge_dialect_fails", _COMPLEX),

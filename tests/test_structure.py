@@ -12,6 +12,7 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 from support.arrows import C_ARROWS, LAZY_UPWARD, PYTHON_ARROWS, TEST_ARROWS
+from support.loop_model import isa_flags
 from support.paths import ROOT
 from support.tree import (
     Function,
@@ -66,7 +67,7 @@ LONG_MACROS = {
     "ET_OP_LIBRARY": "one initialiser of a structure",
 }
 # Suffixes of the files of one family: `<name>_<isa>.c` beside `<name>.h`.
-VARIANTS = re.compile(r"_(scalar|avx2|avxvnni|avx512|avx512vnni|neon|neondot)$")
+VARIANTS = re.compile(rf"_(scalar|{'|'.join(isa_flags())})$")
 
 
 def room_of(name: str, rooms: dict[str, set[str]], separator: str) -> str | None:

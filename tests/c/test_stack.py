@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from support.c_build import build_c
+from support.loop_model import isa_flags, suffix_of
 from support.paths import ROOT
 
 LIMIT = 2048
@@ -54,9 +55,7 @@ def small_sources() -> list[Path]:
     """Sources of a small build: core runtime and kernels, without files of an instruction set."""
     kernels = [p for p in (CSRC / "kernels").rglob("*.c") if "example" not in p.parts]
     runtime = [p for p in (CSRC / "runtime").glob("*.c") if not p.stem.startswith("platform_")]
-    rows = (CSRC / "kernels" / "micro" / "isa_flags.txt").read_text().splitlines()
-    suffixes = tuple(f"_{row.split()[0]}" for row in rows if not row.startswith("#"))
-    return [p for p in kernels + runtime if not p.stem.endswith(suffixes)]
+    return [p for p in kernels + runtime if suffix_of(p) not in isa_flags()]
 
 
 @pytest.mark.parametrize("machine", COMPILERS)

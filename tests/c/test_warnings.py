@@ -10,6 +10,7 @@ import shutil
 import subprocess
 
 import pytest
+from support.loop_model import isa_flags, suffix_of
 from support.paths import ROOT
 
 CSRC = ROOT / "csrc"
@@ -24,13 +25,11 @@ def warning_flags() -> list[str]:
 
 def sources_by_flags() -> dict[tuple[str, ...], list[str]]:
     """The C files for this machine, by the flags of their instruction set."""
-    rows = (CSRC / "kernels" / "micro" / "isa_flags.txt").read_text().splitlines()
-    known = [row.split() for row in rows if row and not row.startswith("#")]
     found: dict[tuple[str, ...], list[str]] = {}
     for path in sorted(p for room in ("runtime", "kernels") for p in (CSRC / room).rglob("*.c")):
-        row = next((r for r in known if path.stem.endswith(f"_{r[0]}")), None)
-        if row is None or row[1] == platform.machine():
-            found.setdefault(tuple(row[2:] if row else ()), []).append(str(path))
+        machine, flags = isa_flags().get(suffix_of(path), (platform.machine(), ()))
+        if machine == platform.machine():
+            found.setdefault(flags, []).append(str(path))
     return found
 
 

@@ -26,8 +26,6 @@ LIBRARY = "executorch_py"
 PANEL = 16
 # Terms of a column that are side by side.
 QUAD = 4
-# Terms of a column that are side by side.
-QUAD = 4
 # Terms per kernel step with weights of 4 bits.
 STEP = 8
 # Maximum number of taps of a depthwise kernel; larger ones are packed like any other.

@@ -1,7 +1,6 @@
-// qgemm.body.h — the products of qgemm.h over vectors of one instruction set. The including file
-// gives: ISA(name), the types vi and vf, LANES, PANELS and MR of a tile, the VI_ and VF_
-// operations, and narrow; and either VI_DOT, for rows in U8, or VI_PAIRS, VI_EVEN and VI_ODD, for
-// rows in words.
+// qgemm.body.h — the products of qgemm.h over the vectors of a file qgemm_vectors_*.h, included
+// before. The including file gives ISA(name), the rows MR and the vectors TV of a tile, and VI_DOT
+// if rows are in U8 instead of words.
 
 #define INLINE static inline __attribute__((always_inline))
 // Unrolls loops over registers.

@@ -4,9 +4,8 @@
 //
 // A block has BYTES channels, or half as many of two pixels. Interleaving the bytes of four taps
 // twice gives four vectors of quads. Both steps stay within lanes of 128 bits: lane l of vector j
-// has the channels 16 l + 4 j …
-// + 3 of the block, which are columns of its panel l. Narrowing the four vectors of sums in the
-// same lanes restores the order of channels.
+// has four channels from 16 l + 4 j on, which are columns of the block's panel l. Narrowing the
+// four vectors of sums in the same lanes restores the order of channels.
 
 // ---- depthwise
 
@@ -61,12 +60,16 @@ static void ISA(arrange_channels)(const eti_qdepthwise *d, void *to) {
 // How the bytes of a block are read and written: all of a vector, n of them, or n of two pixels.
 typedef enum width { WHOLE, PART, TWO } width;
 
+INLINE vi plus_128(vi bytes) {
+  return VB_XOR(bytes, VB_SET1((char)0x80));
+}
+
 INLINE vi load_tap(const int8_t *const *p, size_t next, size_t channel, width kind, size_t n) {
   const int8_t *const at = p[0] + channel;
   const vi bytes = kind == WHOLE  ? VI_LOAD(at)
                    : kind == PART ? load_bytes(at, n)
                                   : load_two(at, p[next] + channel, n);
-  return VB_XOR(bytes, VB_SET1((char)0x80));
+  return plus_128(bytes);
 }
 
 // The quads of four taps, of which `taps` are there; those of the next pixel are `next` after.
@@ -175,10 +178,6 @@ static void ISA(depthwise)(const eti_qdepthwise *d) {
 }
 
 // ---- rows
-
-INLINE vi plus_128(vi bytes) {
-  return VB_XOR(bytes, VB_SET1((char)0x80));
-}
 
 // Copies n values plus 128; the last step may repeat some of the one before.
 INLINE void copy_plus_128(int8_t *dst, const int8_t *src, size_t n) {

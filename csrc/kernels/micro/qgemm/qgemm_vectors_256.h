@@ -37,7 +37,6 @@ typedef __m256 vf;
 #define VF_OF_BF16(p)                    \
   _mm256_castsi256_ps(_mm256_slli_epi32( \
       _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)(p))), 16))
-#define VF_CAST(v) _mm256_castsi256_ps(v)
 #define VB_STORE(p, v) _mm256_storeu_si256((__m256i *)(void *)(p), v)
 #define VB_SET1(x) _mm256_set1_epi8(x)
 #define VB_SET1_16(x) _mm256_set1_epi16(x)

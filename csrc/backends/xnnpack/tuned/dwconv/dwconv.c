@@ -94,7 +94,8 @@ bool eti_xnn_has_qs8_dwconv(void) {
 }
 
 bool eti_xnn_has_qs8_dwconv_avx2(void) {
-  return eti_xnn_has_qs8_dwconv() && first_qs8()->dot_tile == 0;
+  const qs8_replacement *const first = first_qs8();
+  return first != NULL && first->dot_tile == 0;
 }
 
 // ---- f32

@@ -370,16 +370,20 @@ static PyObject *as_sequence(const py_method *self, PyObject *sequence) {
                   self->quoted_name, Py_TYPE(sequence)->tp_name, advice);
 }
 
+static Py_ssize_t n_items(PyObject *items) {
+  return PyTuple_Check(items) ? PyTuple_GET_SIZE(items) : PyList_GET_SIZE(items);
+}
+
 // Whether the items are one list of as many items as there are inputs, as in execute([[a, b]]).
 static bool is_nested(const py_method *self, PyObject *items) {
-  if (PyTuple_GET_SIZE(items) != 1) return false;
-  PyObject *item = PyTuple_GET_ITEM(items, 0);
+  if (n_items(items) != 1) return false;
+  PyObject *item = PyTuple_Check(items) ? PyTuple_GET_ITEM(items, 0) : PyList_GET_ITEM(items, 0);
   return (PyList_Check(item) || PyTuple_Check(item)) &&
          (size_t)PySequence_Size(item) == self->n_inputs;
 }
 
 static int check_count(const py_method *self, PyObject *items) {
-  const Py_ssize_t n = PyTuple_GET_SIZE(items);
+  const Py_ssize_t n = n_items(items);
   if ((size_t)n == self->n_inputs) return 0;
   PyObject *names =
       self->input_names != NULL ? PyObject_Repr(self->input_names) : PyUnicode_FromString("");
@@ -393,16 +397,26 @@ static int check_count(const py_method *self, PyObject *items) {
   return -1;
 }
 
+// Fills slot i from a list or tuple of the caller. Converting an item may run any code, which could
+// change a list: its length is checked for each item, and the item is kept alive.
+static int fill_item(py_method *self, size_t i, PyObject *items) {
+  if (PyTuple_Check(items)) return fill_input(self, i, PyTuple_GET_ITEM(items, (Py_ssize_t)i));
+  if (check_count(self, items) < 0) return -1;
+  PyObject *item = Py_NewRef(PyList_GET_ITEM(items, (Py_ssize_t)i));
+  const int result = fill_input(self, i, item);
+  Py_DECREF(item);
+  return result;
+}
+
 int py_inputs_fill(py_method *self, PyObject *sequence) {
-  // A tuple copy: converting an item may run any code, which could change the caller's list.
-  PyObject *items =
-      PyTuple_CheckExact(sequence) ? Py_NewRef(sequence) : as_sequence(self, sequence);
+  PyObject *items = PyTuple_CheckExact(sequence) || PyList_CheckExact(sequence)
+                        ? Py_NewRef(sequence)
+                        : as_sequence(self, sequence);
   if (items == NULL) return -1;
   int result = check_count(self, items);
   self->kind = PY_KIND_UNKNOWN;
   py_bounds_begin(self);
-  for (size_t i = 0; result == 0 && i < self->n_inputs; i++)
-    result = fill_input(self, i, PyTuple_GET_ITEM(items, (Py_ssize_t)i));
+  for (size_t i = 0; result == 0 && i < self->n_inputs; i++) result = fill_item(self, i, items);
   Py_DECREF(items);
   if (result < 0) {
     for (size_t i = 0; i < self->n_inputs; i++) {

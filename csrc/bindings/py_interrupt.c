@@ -4,20 +4,27 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <time.h>
 
 enum { TICK_NS = 50 * 1000 * 1000, IDLE_TICKS = 20 };
 
+// A run takes no lock: it stores its method, and takes it back by an exchange that fails only while
+// the watcher interrupts that method.
 typedef struct py_watch {
   pthread_t thread;
-  pthread_mutex_t mutex;
+  pthread_mutex_t mutex;  // of stop, and of waiting
   pthread_cond_t wake;
-  et_method *method;  // the run in progress, or NULL
-  uint64_t serial;    // counts runs
-  bool parked;        // waiting without a timeout
+  _Atomic(et_method *) method;  // the run in progress, NULL, or HELD
+  atomic_uint serial;           // counts runs
+  atomic_bool parked;           // waiting without a timeout
   bool stop;
 } py_watch;
+
+// Stands in the place of a method while the watcher uses it: the run cannot end meanwhile.
+#define HELD ((et_method *)(uintptr_t)1)
 
 static void wait_tick(py_watch *watch) {
   struct timespec until;
@@ -32,21 +39,40 @@ static void wait_tick(py_watch *watch) {
   }
 }
 
+static void interrupt_run(py_watch *watch) {
+  et_method *method = atomic_load(&watch->method);
+  if (method == NULL || !atomic_compare_exchange_strong(&watch->method, &method, HELD)) return;
+  et_method_interrupt(method);
+  atomic_store(&watch->method, method);
+}
+
+static bool is_idle(py_watch *watch, unsigned seen) {
+  return atomic_load(&watch->method) == NULL && atomic_load(&watch->serial) == seen;
+}
+
+// Waits without ticking for the next run. A run that began before `parked` was set is seen here; a
+// later one sees `parked`.
+static void park(py_watch *watch, unsigned seen) {
+  atomic_store(&watch->parked, true);
+  while (!watch->stop && atomic_load(&watch->parked) && is_idle(watch, seen))
+    pthread_cond_wait(&watch->wake, &watch->mutex);
+  atomic_store(&watch->parked, false);
+}
+
 static void *watch_main(void *argument) {
   py_watch *watch = argument;
-  uint64_t seen = 0;
+  unsigned seen = 0;
   int idle = 0;
   pthread_mutex_lock(&watch->mutex);
   while (!watch->stop) {
     if (idle >= IDLE_TICKS) {
-      watch->parked = true;
-      while (watch->parked && !watch->stop) pthread_cond_wait(&watch->wake, &watch->mutex);
+      park(watch, seen);
       idle = 0;
     }
     wait_tick(watch);
-    if (watch->method != NULL && watch->serial == seen) et_method_interrupt(watch->method);
-    idle = watch->method == NULL && watch->serial == seen ? idle + 1 : 0;
-    seen = watch->serial;
+    if (atomic_load(&watch->serial) == seen) interrupt_run(watch);
+    idle = is_idle(watch, seen) ? idle + 1 : 0;
+    seen = atomic_load(&watch->serial);
   }
   pthread_mutex_unlock(&watch->mutex);
   return NULL;
@@ -80,23 +106,26 @@ bool py_watch_begin(py_state *state, et_method *method) {
   // interrupted.
   if (state->watch == NULL) state->watch = watch_start();
   py_watch *watch = state->watch;
-  if (watch == NULL || watch->method != NULL) return false;
-  pthread_mutex_lock(&watch->mutex);
-  watch->method = method;
-  watch->serial++;
-  if (watch->parked) {
-    watch->parked = false;
+  if (watch == NULL || atomic_load_explicit(&watch->method, memory_order_relaxed) != NULL)
+    return false;
+  const unsigned serial = atomic_load_explicit(&watch->serial, memory_order_relaxed);
+  atomic_store_explicit(&watch->serial, serial + 1, memory_order_relaxed);
+  atomic_store(&watch->method, method);
+  if (atomic_load(&watch->parked)) {
+    pthread_mutex_lock(&watch->mutex);
+    atomic_store(&watch->parked, false);
     pthread_cond_signal(&watch->wake);
+    pthread_mutex_unlock(&watch->mutex);
   }
-  pthread_mutex_unlock(&watch->mutex);
   return true;
 }
 
-void py_watch_end(py_state *state) {
-  py_watch *watch = state->watch;
-  pthread_mutex_lock(&watch->mutex);
-  watch->method = NULL;
-  pthread_mutex_unlock(&watch->mutex);
+void py_watch_end(py_state *state, et_method *method) {
+  et_method *expected = method;
+  while (!atomic_compare_exchange_strong(&state->watch->method, &expected, NULL)) {
+    expected = method;
+    sched_yield();
+  }
 }
 
 void py_watch_stop(py_state *state) {

@@ -73,7 +73,7 @@ static et_status execute_watched(py_method *self, et_error *err, bool *python_er
     }
     status = et_method_resume(self->method, err);
   }
-  if (watched) py_watch_end(self->state);
+  if (watched) py_watch_end(self->state, self->method);
   return status;
 }
 

@@ -13,12 +13,15 @@ int py_program_lock(py_program *program) {
              "a method of this program is already running in this thread");
     return -1;
   }
-  PyLockStatus taken = PyThread_acquire_lock_timed(program->lock, 0, 0);
-  while (taken != PY_LOCK_ACQUIRED) {
+  while (program->holder != 0) {
+    program->n_waiting++;
+    PyLockStatus woken;
     Py_BEGIN_ALLOW_THREADS;
-    taken = PyThread_acquire_lock_timed(program->lock, -1, 1);
+    woken = PyThread_acquire_lock_timed(program->freed, -1, 1);
     Py_END_ALLOW_THREADS;
-    if (taken == PY_LOCK_INTR && PyErr_CheckSignals() < 0) return -1;
+    program->n_waiting--;
+    if (woken == PY_LOCK_ACQUIRED) program->is_announced = false;
+    if (woken == PY_LOCK_INTR && PyErr_CheckSignals() < 0) return -1;
   }
   program->holder = me;
   return 0;
@@ -26,7 +29,9 @@ int py_program_lock(py_program *program) {
 
 void py_program_unlock(py_program *program) {
   program->holder = 0;
-  PyThread_release_lock(program->lock);
+  if (program->n_waiting == 0 || program->is_announced) return;
+  program->is_announced = true;
+  PyThread_release_lock(program->freed);
 }
 
 // ---- threads

@@ -31,9 +31,13 @@ typedef struct py_program {
   py_memory **planned;  // shared planned buffers, NULL until a method needs them
   size_t *planned_bytes;
   size_t n_planned;
-  py_memory *scratch;         // large enough for every method loaded so far
-  PyThread_type_lock lock;    // held while any method is set up, run or read
-  unsigned long holder;       // ident of the thread that holds it, 0 when free
+  py_memory *scratch;  // large enough for every method loaded so far
+  // The lock, held while any method is set up, run or read. The GIL guards its fields, so that an
+  // uncontended call pays for no atomic operation.
+  unsigned long holder;  // ident of the thread that holds it, 0 when free
+  size_t n_waiting;
+  bool is_announced;          // `freed` was released for a waiting thread that has not woken yet
+  PyThread_type_lock freed;   // waiting threads acquire it
   struct py_method *methods;  // all open methods, linked; borrowed
   et_pool pool;               // ctx = this object
   et_thread_pool *threads;    // NULL when serial

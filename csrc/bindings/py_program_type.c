@@ -35,11 +35,12 @@ PyObject *py_open_program(PyObject *module, PyObject *args, PyObject *kwargs) {
   if (self == NULL) return NULL;
   self->state = state;
   self->n_threads = n_threads > 0 ? (size_t)n_threads : et_cpu_count();
-  self->lock = PyThread_allocate_lock();
-  if (self->lock == NULL) {
+  self->freed = PyThread_allocate_lock();
+  if (self->freed == NULL) {
     PyErr_NoMemory();
     goto failed;
   }
+  PyThread_acquire_lock(self->freed, NOWAIT_LOCK);
   if (py_program_open(self, source, (et_verification)verification) < 0) goto failed;
   if (data != NULL && data != Py_None && py_program_open_data(self, data) < 0) goto failed;
   if (py_delegates_open(self, xnnpack) < 0) goto failed;
@@ -93,7 +94,7 @@ static void program_dealloc(PyObject *object) {
   PyMem_Free(self->maps);
   PyMem_Free(self->planned);
   PyMem_Free(self->planned_bytes);
-  if (self->lock != NULL) PyThread_free_lock(self->lock);
+  if (self->freed != NULL) PyThread_free_lock(self->freed);
   type->tp_free(object);
   Py_DECREF(type);
 }

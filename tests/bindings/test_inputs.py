@@ -283,6 +283,21 @@ def test_a_failing_conversion_leaves_its_own_exception() -> None:
         load(adder()).execute([Broken(), X])
 
 
+def test_a_list_that_a_conversion_changes_is_refused() -> None:
+    method = load(adder())
+    inputs: list[Any] = []
+
+    class Shrinking:
+        def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+            inputs.clear()
+            return X
+
+    inputs += [Shrinking(), X]
+    with pytest.raises(errors.InvalidArgument, match=r"expected 2 inputs.*got 0"):
+        method.execute(inputs)
+    np.testing.assert_array_equal(method.execute([X, X])[0], X + X)
+
+
 def test_a_failed_call_leaves_the_previous_inputs_in_place() -> None:
     method = load(adder((64,), planned=False))
     x = np.ones(64, np.float32)

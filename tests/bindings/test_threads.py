@@ -76,6 +76,9 @@ from executorch_py import _C
 program = _C.open_program(sys.argv[1])
 method = program.load_method("forward")
 x = np.ones(1 << 18, np.float32)
+if sys.argv[2:] == ["idle"]:  # so long that nothing watches for signals any more
+    program.load_method("short").execute([x[:4]])
+    time.sleep(1.6)
 signal.signal(signal.SIGINT, signal.default_int_handler)  # background shells ignore it
 threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
 started = time.perf_counter()
@@ -88,11 +91,14 @@ print(method.closed)
 """
 
 
-def test_ctrl_c_stops_a_long_run_and_leaves_the_program_usable(tmp_path: Path) -> None:
+@pytest.mark.parametrize("before", [[], ["idle"]], ids=["at once", "after idleness"])
+def test_ctrl_c_stops_a_long_run_and_leaves_the_program_usable(
+    before: list[str], tmp_path: Path
+) -> None:
     path = tmp_path / "loop.pte"
     path.write_bytes(program_bytes(summing_loop(2_000_000, 1 << 18), summing_loop(3, 4, "short")))
     done = subprocess.run(
-        [sys.executable, "-c", ENDLESS, str(path)],
+        [sys.executable, "-c", ENDLESS, str(path), *before],
         capture_output=True,
         text=True,
         timeout=120,
@@ -104,6 +110,25 @@ def test_ctrl_c_stops_a_long_run_and_leaves_the_program_usable(tmp_path: Path) -
     assert float(first.split()[1]) < 10
     assert second == "[3.0, 3.0, 3.0, 3.0]"
     assert third == "False"
+
+
+def test_each_of_several_waiting_threads_gets_its_turn() -> None:
+    program = _C.open_program(program_bytes(summing_loop(200, 1 << 12)))
+    method = program.load_method("forward")
+    x = np.ones(1 << 12, np.float32)
+    runs = [0] * 6
+
+    def work(i: int) -> None:
+        for _ in range(50):
+            np.testing.assert_array_equal(method.execute([x])[0], 200.0)
+            runs[i] += 1
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(len(runs))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert runs == [50] * len(runs)
 
 
 def test_a_call_from_inside_a_conversion_is_refused_not_deadlocked() -> None:

@@ -26,6 +26,7 @@ _SUMMED_OPERAND = {
     "aten::addmm.out": 1,
     "executorch_py::mm.out": 0,
     "executorch_py::addmm.out": 1,
+    "executorch_py::linear_bf16.out": 0,
     "aten::baddbmm.out": 1,
 }
 _ATTENTION = "::scaled_dot_product_attention.out"

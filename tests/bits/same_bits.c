@@ -291,17 +291,19 @@ typedef struct level {
   const char *name;
   eti_isa isa;
   eti_dot dot;
+  eti_bf16 bf16;
 } level;
 
 static const level all_levels[] = {
-    {"scalar", ETI_ISA_SCALAR, ETI_DOT_NONE},
-    {"avx2", ETI_ISA_AVX2, ETI_DOT_NONE},
-    {"avx512", ETI_ISA_AVX512, ETI_DOT_NONE},
-    {"neon", ETI_ISA_NEON, ETI_DOT_NONE},
-    {"avxvnni", ETI_ISA_AVX2, ETI_DOT_AVX_VNNI},
-    {"avx512vnni", ETI_ISA_AVX512, ETI_DOT_AVX512_VNNI},
-    {"neondot", ETI_ISA_NEON, ETI_DOT_NEON},
-    {"neoni8mm", ETI_ISA_NEON, ETI_DOT_I8MM},
+    {"scalar", ETI_ISA_SCALAR, ETI_DOT_NONE, ETI_BF16_NONE},
+    {"avx2", ETI_ISA_AVX2, ETI_DOT_NONE, ETI_BF16_NONE},
+    {"avx512", ETI_ISA_AVX512, ETI_DOT_NONE, ETI_BF16_NONE},
+    {"neon", ETI_ISA_NEON, ETI_DOT_NONE, ETI_BF16_NONE},
+    {"avxvnni", ETI_ISA_AVX2, ETI_DOT_AVX_VNNI, ETI_BF16_NONE},
+    {"avx512vnni", ETI_ISA_AVX512, ETI_DOT_AVX512_VNNI, ETI_BF16_NONE},
+    {"neondot", ETI_ISA_NEON, ETI_DOT_NEON, ETI_BF16_NONE},
+    {"avx512bf16", ETI_ISA_AVX512, ETI_DOT_NONE, ETI_BF16_AVX512},
+    {"neoni8mm", ETI_ISA_NEON, ETI_DOT_I8MM, ETI_BF16_NONE},
 };
 enum { N_LEVELS = sizeof all_levels / sizeof *all_levels };
 static const level *levels[N_LEVELS];
@@ -311,6 +313,7 @@ static bool dumps, is_quick;
 // False if this CPU lacks the level.
 static bool limit_to(const level *l) {
   if (l->dot != ETI_DOT_NONE) return eti_cpu_dot_limit(l->dot);
+  if (l->bf16 != ETI_BF16_NONE) return eti_cpu_bf16_limit(l->bf16);
   eti_cpu_isa_limit(l->isa);
   return eti_cpu_isa() == l->isa;
 }

@@ -216,7 +216,7 @@ double etd_time(const et_op *op, et_value *const *args, et_value *const *prepare
 
 // ---- the f32 micro-kernels of every instruction set this CPU has, for tests of equality
 
-enum { DOTS = 16 };  // added to an eti_dot
+enum { DOTS = 16, BF16S = 32 };  // added to an eti_dot, to an eti_bf16
 
 typedef struct micro_entry {
   const char *name;
@@ -234,6 +234,7 @@ EXPORT size_t etd_micro_inputs(size_t i);
 EXPORT int etd_best_isa(void);
 EXPORT void etd_limit_isa(int isa);
 EXPORT int etd_has_dot(int dot);
+EXPORT int etd_has_bf16(int bf16);
 EXPORT void etd_micro_run(size_t i, int isa, int f64, void *out, void *a, void *b, size_t n,
                           const void *k);
 EXPORT void etd_micro_halves(int isa, const uint16_t *x, float *wide, uint16_t *back, size_t n,
@@ -247,16 +248,23 @@ size_t etd_micro_inputs(size_t i) {
   return micro_entries[i].n_inputs;
 }
 // Operators of this process run as on a CPU with no more than this instruction set, or, from DOTS
-// on, with products of bytes.
+// on, with products of bytes, from BF16S on, of bf16.
 void etd_limit_isa(int isa) {
   if (isa < DOTS) {
     eti_cpu_isa_limit((eti_isa)isa);
+  } else if (isa >= BF16S) {
+    (void)eti_cpu_bf16_limit((eti_bf16)(isa - BF16S));
   } else {
     (void)eti_cpu_dot_limit((eti_dot)(isa - DOTS));
   }
 }
 int etd_has_dot(int dot) {
   const bool has = dot < ETI_DOT_COUNT && eti_cpu_dot_limit((eti_dot)dot);
+  eti_cpu_isa_limit(ETI_ISA_COUNT);
+  return has;
+}
+int etd_has_bf16(int bf16) {
+  const bool has = bf16 < ETI_BF16_COUNT && eti_cpu_bf16_limit((eti_bf16)bf16);
   eti_cpu_isa_limit(ETI_ISA_COUNT);
   return has;
 }

@@ -64,6 +64,7 @@ __all__ = [
     "has_op",
     "isa_limit",
     "isas",
+    "isas_and_bf16",
     "isas_and_dots",
     "library",
     "loaded_op",
@@ -76,6 +77,7 @@ __all__ = [
 
 ISA_COUNT = 4
 DOTS = 16  # added to a number of an eti_dot
+BF16S = 32  # added to a number of an eti_bf16
 # Repetitions of a call in check_op: whether outputs grow, whether it is prepared, threads.
 WAYS = ((True, False, 1), (False, True, 1), (False, True, 3), (True, True, 1))
 
@@ -217,6 +219,11 @@ def isas() -> list[int]:
 def isas_and_dots() -> list[int]:
     """The instruction sets of this CPU, without and with their products of bytes."""
     return [*isas(), *(DOTS + dot for dot in range(1, 16) if library().etd_has_dot(dot))]
+
+
+def isas_and_bf16() -> list[int]:
+    """The instruction sets of this CPU, without and with their products of bf16."""
+    return [*isas(), *(BF16S + kind for kind in range(1, 16) if library().etd_has_bf16(kind))]
 
 
 def run_scalar_op(name: str, *args: Any) -> Any:

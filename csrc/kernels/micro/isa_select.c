@@ -6,12 +6,13 @@
 
 #include <stdatomic.h>
 
-// Instruction sets of the CPU: the best, its products of bytes, and lesser ones that it has, too:
-// AVX-VNNI beside AVX-512, SDOT beside SMMLA.
+// Instruction sets of the CPU: the best, its products of bytes, lesser ones that it has, too
+// (AVX-VNNI beside AVX-512, SDOT beside SMMLA), and its products of bf16.
 typedef struct features {
   eti_isa isa;
   eti_dot dot;
   eti_dot lesser;
+  eti_bf16 bf16;
 } features;
 
 #if ETI_HAVE_X86
@@ -24,6 +25,7 @@ enum {
   LEAF7_AVX2 = 1 << 5,
   LEAF7_AVX512_VNNI = 1 << 11,  // of ecx
   LEAF7_1_AVX_VNNI = 1 << 4,    // of eax of its second part
+  LEAF7_1_AVX512_BF16 = 1 << 5,
 };
 #define LEAF7_AVX512 (1u << 16 | 1u << 17 | 1u << 30 | 1u << 31)  // F DQ BW VL
 #define XCR0_AVX 0x6u      // SSE and AVX registers saved by the system
@@ -37,7 +39,7 @@ static unsigned saved_registers(void) {
 }
 
 static features detect(void) {
-  features f = {ETI_ISA_SCALAR, ETI_DOT_NONE, ETI_DOT_NONE};
+  features f = {ETI_ISA_SCALAR, ETI_DOT_NONE, ETI_DOT_NONE, ETI_BF16_NONE};
   unsigned a, b, c, d;
   if (!__get_cpuid(1, &a, &b, &c, &d)) return f;
   const unsigned needs1 = (unsigned)LEAF1_FMA | (unsigned)LEAF1_OSXSAVE | (unsigned)LEAF1_F16C;
@@ -48,13 +50,14 @@ static features detect(void) {
   const bool avx512 = (b & LEAF7_AVX512) == LEAF7_AVX512 && (saved & XCR0_AVX512) == XCR0_AVX512;
   const bool avx512_vnni = avx512 && (c & (unsigned)LEAF7_AVX512_VNNI) != 0;
   unsigned more = 0;
-  const bool has_avx_vnni = a >= 1 && __get_cpuid_count(7, 1, &more, &b, &c, &d) &&
-                            (more & (unsigned)LEAF7_1_AVX_VNNI) != 0;
+  if (a < 1 || !__get_cpuid_count(7, 1, &more, &b, &c, &d)) more = 0;
+  const bool has_avx_vnni = (more & (unsigned)LEAF7_1_AVX_VNNI) != 0;
   if (has_avx_vnni) f.lesser = ETI_DOT_AVX_VNNI;
   f.isa = avx512 ? ETI_ISA_AVX512 : ETI_ISA_AVX2;
   f.dot = avx512_vnni               ? ETI_DOT_AVX512_VNNI
           : has_avx_vnni && !avx512 ? ETI_DOT_AVX_VNNI
                                     : ETI_DOT_NONE;
+  if (avx512 && (more & (unsigned)LEAF7_1_AVX512_BF16) != 0) f.bf16 = ETI_BF16_AVX512;
   return f;
 }
 #elif ETI_HAVE_NEON
@@ -76,38 +79,41 @@ static features detect(void) {
   has_i8mm = true;
 #endif
   const eti_dot lesser = has_dot ? ETI_DOT_NEON : ETI_DOT_NONE;
-  return (features){ETI_ISA_NEON, has_i8mm ? ETI_DOT_I8MM : lesser, lesser};
+  return (features){ETI_ISA_NEON, has_i8mm ? ETI_DOT_I8MM : lesser, lesser, ETI_BF16_NONE};
 }
 #else
 static features detect(void) {
-  return (features){ETI_ISA_SCALAR, ETI_DOT_NONE, ETI_DOT_NONE};
+  return (features){ETI_ISA_SCALAR, ETI_DOT_NONE, ETI_DOT_NONE, ETI_BF16_NONE};
 }
 #endif
 
-enum { DOT_SHIFT = 8 };
+enum { DOT_SHIFT = 8, BF16_SHIFT = 16, BYTE = 255 };
 
 static atomic_int cache = -1;
 
-static int cached(void) {
-  int both = atomic_load_explicit(&cache, memory_order_relaxed);
-  if (both < 0) {
-    const features f = detect();
-    both = (int)f.isa | (int)f.dot << DOT_SHIFT;
-    atomic_store_explicit(&cache, both, memory_order_relaxed);
-  }
-  return both;
+static void keep(eti_isa isa, eti_dot dot, eti_bf16 bf16) {
+  const int all = (int)isa | (int)dot << DOT_SHIFT | (int)bf16 << BF16_SHIFT;
+  atomic_store_explicit(&cache, all, memory_order_relaxed);
 }
 
-static void keep(eti_isa isa, eti_dot dot) {
-  atomic_store_explicit(&cache, (int)isa | (int)dot << DOT_SHIFT, memory_order_relaxed);
+static int cached(void) {
+  const int all = atomic_load_explicit(&cache, memory_order_relaxed);
+  if (all >= 0) return all;
+  const features f = detect();
+  keep(f.isa, f.dot, f.bf16);
+  return (int)f.isa | (int)f.dot << DOT_SHIFT | (int)f.bf16 << BF16_SHIFT;
 }
 
 eti_isa eti_cpu_isa(void) {
-  return (eti_isa)(cached() & ((1 << DOT_SHIFT) - 1));
+  return (eti_isa)(cached() & BYTE);
 }
 
 eti_dot eti_cpu_dot(void) {
-  return (eti_dot)(cached() >> DOT_SHIFT);
+  return (eti_dot)(cached() >> DOT_SHIFT & BYTE);
+}
+
+eti_bf16 eti_cpu_bf16(void) {
+  return (eti_bf16)(cached() >> BF16_SHIFT);
 }
 
 void eti_cpu_isa_limit(eti_isa limit) {
@@ -115,15 +121,22 @@ void eti_cpu_isa_limit(eti_isa limit) {
   const bool scalar = limit == ETI_ISA_SCALAR ||
                       (f.isa == ETI_ISA_NEON && limit != ETI_ISA_NEON && limit != ETI_ISA_COUNT);
   if (limit == ETI_ISA_COUNT) {
-    keep(f.isa, f.dot);
+    keep(f.isa, f.dot, f.bf16);
   } else {
-    keep(scalar ? ETI_ISA_SCALAR : limit < f.isa ? limit : f.isa, ETI_DOT_NONE);
+    keep(scalar ? ETI_ISA_SCALAR : limit < f.isa ? limit : f.isa, ETI_DOT_NONE, ETI_BF16_NONE);
   }
 }
 
 bool eti_cpu_dot_limit(eti_dot dot) {
   const features f = detect();
   if (dot != f.dot && dot != f.lesser && dot != ETI_DOT_NONE) return false;
-  keep(dot == ETI_DOT_AVX_VNNI ? ETI_ISA_AVX2 : f.isa, dot);
+  keep(dot == ETI_DOT_AVX_VNNI ? ETI_ISA_AVX2 : f.isa, dot, ETI_BF16_NONE);
+  return true;
+}
+
+bool eti_cpu_bf16_limit(eti_bf16 bf16) {
+  const features f = detect();
+  if (bf16 != f.bf16 && bf16 != ETI_BF16_NONE) return false;
+  keep(f.isa, ETI_DOT_NONE, bf16);
   return true;
 }

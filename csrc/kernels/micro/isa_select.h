@@ -27,6 +27,14 @@ typedef enum eti_dot {
   ETI_DOT_COUNT = 5,
 } eti_dot;
 
+// Instructions that add two products of bf16 to a sum of f32, which only some CPUs of an
+// instruction set above have.
+typedef enum eti_bf16 {
+  ETI_BF16_NONE = 0,
+  ETI_BF16_AVX512 = 1,  // VDPBF16PS, with AVX-512
+  ETI_BF16_COUNT = 2,
+} eti_bf16;
+
 // Defined if the build has the files of that instruction set, so that tables can name their
 // entries.
 #if (defined(__x86_64__) || defined(_M_X64)) && !defined(ET_NO_SIMD)
@@ -46,11 +54,17 @@ eti_isa eti_cpu_isa(void);
 // The products of bytes of this CPU. Thread-safe.
 eti_dot eti_cpu_dot(void);
 
-// Limits eti_cpu_isa to `limit`, as on a lesser CPU without products of bytes, for tests. Methods
-// prepared before must not run after. ETI_ISA_COUNT removes the limit.
+// The products of bf16 of this CPU. Thread-safe.
+eti_bf16 eti_cpu_bf16(void);
+
+// Limits eti_cpu_isa to `limit`, as on a lesser CPU without products of bytes or bf16, for tests.
+// Methods prepared before must not run after. ETI_ISA_COUNT removes the limit.
 void eti_cpu_isa_limit(eti_isa limit);
 // Limits eti_cpu_isa and eti_cpu_dot to the products of bytes `dot` and the instruction set that
-// they come with. Returns false, and changes nothing, if this CPU lacks them.
+// they come with, without products of bf16. Returns false, and changes nothing, if this CPU lacks
+// them.
 bool eti_cpu_dot_limit(eti_dot dot);
+// Limits eti_cpu_isa and eti_cpu_bf16 in the same way, without products of bytes.
+bool eti_cpu_bf16_limit(eti_bf16 bf16);
 
 #endif  // ET_ISA_SELECT_H

@@ -18,7 +18,8 @@ LIBRARY = "executorch_py"
 MAX_STEPS = 8
 MAX_TENSORS = 4
 
-_CHAIN = "str chain, float[] numbers, Tensor[] tensors"
+# Arguments of an epilogue, the last ones of every operator that has one.
+CHAIN = "str chain, float[] numbers, Tensor[] tensors"
 _CONVOLUTION = (
     "Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, "
     "SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups"
@@ -82,7 +83,9 @@ _DEFINITIONS: tuple[tuple[str, str, Callable[..., torch.Tensor]], ...] = (
 )
 
 
-def _chained(producer: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+def chained(producer: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    """An operator's implementation: the producer of its other arguments, then the epilogue."""
+
     def implementation(*args: Any, out: torch.Tensor | None = None) -> torch.Tensor:
         result = apply_epilogue(producer(*args[:-3]), *args[-3:])
         return result if out is None else out.resize_(result.shape).copy_(result)
@@ -93,10 +96,10 @@ def _chained(producer: Callable[..., torch.Tensor]) -> Callable[..., torch.Tenso
 def _define() -> Library:
     library = Library(LIBRARY, "FRAGMENT")
     for name, arguments, producer in _DEFINITIONS:
-        library.define(f"{name}({arguments}, {_CHAIN}) -> Tensor")
-        library.define(f"{name}.out({arguments}, {_CHAIN}, *, Tensor(a!) out) -> Tensor(a!)")
+        library.define(f"{name}({arguments}, {CHAIN}) -> Tensor")
+        library.define(f"{name}.out({arguments}, {CHAIN}, *, Tensor(a!) out) -> Tensor(a!)")
         for overload in (name, f"{name}.out"):
-            library.impl(overload, _chained(producer), "CompositeExplicitAutograd")
+            library.impl(overload, chained(producer), "CompositeExplicitAutograd")
     return library
 
 

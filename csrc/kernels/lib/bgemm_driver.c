@@ -1,0 +1,256 @@
+// bgemm_driver.c — see bgemm_driver.h. Rows are rounded to scratch block by block, in the form that
+// the micro-kernels read; each block is multiplied with all panels, chunk by chunk. Without
+// scratch, each row is read a piece at a time.
+#include "kernels/lib/bgemm_driver.h"
+
+#include "kernels/lib/args.h"
+#include "kernels/lib/shape.h"
+#include "kernels/sizes.h"
+#include "kernels/stack.h"
+
+#include <stdatomic.h>
+
+enum {
+  NR = ETI_BGEMM_NR,
+  PAIR = ETI_BGEMM_PAIR,
+  BLOCK_BYTES = 128 * 1024,        // of a block, which stays in the L2 cache
+  FEW_ROWS = 48,                   // rows that justify reading all weights once
+  MAX_BYTES = 512 * 1024,          // of a block of few rows
+  CHUNK_BYTES = 256 * 1024,        // of panels that all rows of a block meet before the next ones
+  MAX_SCRATCH = 64 * 1024 * 1024,  // of a thread
+  MANY_ROWS = 96,                  // of a thread, which justify that all threads read all weights
+  UNITS = 4,                       // of each thread
+  SMALL = 64 * 1024,               // multiply-adds that are not worth a second thread
+};
+
+static size_t div_up(size_t a, size_t b) {
+  return a / b + (a % b != 0);
+}
+
+static size_t pairs_of(size_t k) {
+  return div_up(k, PAIR);
+}
+
+static size_t panel_bytes(const eti_bgemm_job *p) {
+  return eti_bpanel_elements(pairs_of(p->k)) * sizeof(uint16_t);
+}
+
+// Bytes of a row in scratch: whole pairs, and rows that do not all map to one set of the cache.
+static size_t row_bytes(const eti_bgemm_job *p) {
+  const size_t bytes = pairs_of(p->k) * PAIR * p->micro->term_bytes;
+  return bytes % 1024 == 0 ? bytes + 64 : bytes;
+}
+
+// Rows of a block: as many as stay in the cache, unless they are then so few that reading the
+// weights dominates.
+static size_t block_rows(const eti_bgemm_job *p) {
+  const size_t each = row_bytes(p) + 1, tile = p->micro->rows_of_a_tile;
+  const size_t few = eti_at_most(FEW_ROWS, MAX_BYTES / each);
+  const size_t rows = eti_at_least(eti_at_least(BLOCK_BYTES / each, few) / tile, 1) * tile;
+  return eti_at_most(rows, p->m);
+}
+
+// ---- arguments
+
+static et_status check_sizes(const et_kernel_ctx *ctx, const et_tensor *w, const eti_bgemm_job *p) {
+  const size_t panels = div_up(p->n, NR), pairs = pairs_of(p->k);
+  ET_CHECK(w->dtype == ET_BF16 && w->rank == 4 && eti_is_contiguous(w) &&
+               (size_t)w->sizes[0] == panels && (size_t)w->sizes[1] == pairs && w->sizes[2] == NR &&
+               w->sizes[3] == PAIR,
+           ctx->err, ET_INVALID_ARGUMENT,
+           "weight: expected contiguous panels of bf16 [%zu, %zu, %d, %d] for %zu x %zu weights, "
+           "got %s of rank %d with %zu elements",
+           panels, pairs, (int)NR, (int)PAIR, p->n, p->k, et_dtype_name((et_dtype)w->dtype),
+           (int)w->rank, w->numel);
+  return ET_OK;
+}
+
+et_status eti_bgemm_job_read(const et_kernel_ctx *ctx, et_value *const *args, size_t i,
+                             eti_bgemm_job *p) {
+  et_tensor *w, *bias;
+  const size_t columns = div_up(p->n, NR) * NR;
+  ET_TRY(eti_arg_tensor(ctx, args, i, &w));
+  ET_TRY(eti_arg_optional_tensor(ctx, args, i + 1, &bias));
+  ET_TRY(check_sizes(ctx, w, p));
+  ET_CHECK(
+      bias == NULL || (bias->dtype == ET_F32 && bias->numel == columns && eti_is_contiguous(bias)),
+      ctx->err, ET_INVALID_ARGUMENT,
+      "bias: expected %zu contiguous elements of f32 (columns of whole panels), got %zu of %s",
+      columns, bias == NULL ? 0 : bias->numel,
+      bias == NULL ? "" : et_dtype_name((et_dtype)bias->dtype));
+  p->micro = eti_bgemm_micro_best();
+  p->weight = w->data;
+  p->bias = bias == NULL ? NULL : bias->data;
+  return ET_OK;
+}
+
+et_status eti_bgemm_epilogue_prepare(et_prepare_ctx *ctx, et_value *const *args, size_t i,
+                                     const eti_epilogue **out) {
+  const et_kernel_ctx k = eti_prepare_args(ctx);
+  const char *text = NULL;
+  ET_TRY(eti_arg_string(&k, args, i, &text));
+  *out = NULL;
+  return text != NULL && text[0] != '\0' ? eti_epilogue_prepare(ctx, args, i, out) : ET_OK;
+}
+
+et_status eti_bgemm_epilogue_bind(const et_kernel_ctx *ctx, et_value *const *args, size_t i,
+                                  const et_tensor *result, eti_epilogue_call *call,
+                                  const eti_epilogue_call **found) {
+  const char *text = NULL;
+  ET_TRY(eti_arg_string(ctx, args, i, &text));
+  *found = NULL;
+  if (text == NULL || text[0] == '\0') return ET_OK;
+  ET_TRY(eti_epilogue_bind(ctx, args, i, ctx->state, result, call));
+  *found = call;
+  return ET_OK;
+}
+
+// ---- blocks
+
+static size_t slot_bytes(const eti_bgemm_job *p) {
+  return div_up(block_rows(p) * row_bytes(p), 64) * 64;
+}
+
+size_t eti_bgemm_job_scratch(const eti_bgemm_job *p, size_t n_threads) {
+  if (p->k > MAX_SCRATCH / 8 / p->micro->rows_of_a_tile - 64) return 0;
+  return slot_bytes(p) * (n_threads == 0 ? 1 : n_threads);
+}
+
+typedef struct run {
+  const eti_bgemm_job *p;
+  size_t block, n_blocks;  // rows of a block; blocks
+  size_t chunk, n_chunks;  // panels per unit
+  size_t n_units, n_slots;
+  atomic_size_t next;  // unit that no slot has begun
+  char *scratch;
+} run;
+
+// The tile of the columns from a panel to another, and of all rows from `row` on.
+static eti_btile tile_of(const eti_bgemm_job *p, size_t panel, size_t to, size_t row) {
+  const size_t pairs = pairs_of(p->k), each = eti_bpanel_elements(pairs), column = panel * NR;
+  return (eti_btile){
+      .w = p->weight + panel * each,
+      .w_step = each,
+      .pairs = pairs,
+      .next = (to - panel) * each * sizeof(uint16_t),
+      .bias = p->bias == NULL ? NULL : p->bias + column,
+      .n = eti_at_most(to * NR, p->n) - column,
+      .out = p->out + row * p->n + column,
+      .out_step = p->n,
+  };
+}
+
+static void finish(const eti_bgemm_job *p, float *out, size_t m, size_t n) {
+  if (p->epilogue != NULL) {
+    eti_epilogue_rows(p->epilogue, out, p->n, (size_t)(out - p->out), m, n);
+  }
+}
+
+static void copy_block(const eti_bgemm_job *p, size_t first, size_t n, char *rows) {
+  const size_t step = row_bytes(p);
+  const float zero = 0.0f;
+  p->rows(p->ctx, first, n, rows, step);
+  for (size_t r = 0; r < n && p->k % PAIR != 0; r++) {
+    p->micro->copy(rows + r * step + p->k * p->micro->term_bytes, &zero, 1);
+  }
+}
+
+// Slots take units one after the other, so that a slower core gets fewer of them.
+static void run_slots(void *ctx, size_t begin, size_t end) {
+  run *const r = ctx;
+  const eti_bgemm_job *const p = r->p;
+  const size_t panels = div_up(p->n, NR);
+  for (size_t slot = begin; slot < end; slot++) {
+    char *const rows = r->scratch + slot * slot_bytes(p);
+    size_t copied = SIZE_MAX, u;
+    while ((u = atomic_fetch_add_explicit(&r->next, 1, memory_order_relaxed)) < r->n_units) {
+      const size_t which = u / r->n_chunks, first = which * r->block;
+      const size_t m = eti_at_most(p->m - first, r->block);
+      if (which != copied) copy_block(p, first, m, rows);
+      copied = which;
+      const size_t from = u % r->n_chunks * r->chunk;
+      eti_btile t = tile_of(p, from, eti_at_most(panels, from + r->chunk), first);
+      t.m = m;
+      t.a = rows;
+      t.a_step = row_bytes(p);
+      p->micro->tile(&t);
+      finish(p, t.out, m, t.n);
+    }
+  }
+}
+
+// ---- without scratch
+
+// Rounds a chunk of a row into place, and multiplies it with all panels; chunks are added one after
+// the other, as in a tile.
+static void run_row(const eti_bgemm_job *p, size_t row) {
+  float piece[ETI_ON_STACK(ETI_BGEMM_CHUNK, 1)], rounded[ETI_BGEMM_CHUNK];
+  eti_btile t = tile_of(p, 0, div_up(p->n, NR), row);
+  t.m = 1;
+  t.next = 0;
+  t.a = rounded;
+  for (size_t k = 0, n; k < p->k || k == 0; k += n) {
+    n = eti_at_most(p->k - k, ETI_BGEMM_CHUNK);
+    for (size_t i = 0, some; i < n; i += some) {
+      some = eti_at_most(n - i, sizeof piece / sizeof piece[0]);
+      p->piece(p->ctx, row, k + i, some, piece);
+      p->micro->copy((char *)rounded + i * p->micro->term_bytes, piece, some);
+    }
+    const float zero = 0.0f;
+    if (n % PAIR != 0) p->micro->copy((char *)rounded + n * p->micro->term_bytes, &zero, 1);
+    t.pairs = pairs_of(n);
+    t.adds = k > 0;
+    if (t.adds) t.bias = NULL;
+    p->micro->tile(&t);
+    t.w += eti_bpanel_elements(t.pairs);
+    if (n == 0) break;
+  }
+  finish(p, t.out, 1, p->n);
+}
+
+static void run_rows(void *ctx, size_t begin, size_t end) {
+  const run *const r = ctx;
+  for (size_t i = begin; i < end; i++) run_row(r->p, i);
+}
+
+// Divides the work into units, several for each slot. Slots share rows if there are many, or if all
+// weights stay in the cache of each; else they share panels.
+static void divide(run *r) {
+  const eti_bgemm_job *const p = r->p;
+  const size_t tile = p->micro->rows_of_a_tile, panels = div_up(p->n, NR);
+  const size_t bytes = panel_bytes(p), slots = r->n_slots;
+  const size_t near = eti_at_least(CHUNK_BYTES / (bytes + 1) / 2, 1) * 2;
+  const size_t most = block_rows(p), rows = p->m / slots;
+  size_t block = most, share = panels;
+  if (slots > 1) {
+    if (rows >= MANY_ROWS || (rows >= 2 * tile && panels * bytes <= CHUNK_BYTES)) {
+      block = eti_at_most(eti_at_least(div_up(rows, UNITS), 2 * tile), most);
+    } else {
+      share = div_up(panels, UNITS * slots);
+    }
+  }
+  const size_t blocks = div_up(p->m, block);
+  r->block = eti_at_most(div_up(div_up(p->m, blocks), tile) * tile, most);
+  r->n_blocks = div_up(p->m, r->block);
+  const size_t chunk = div_up(share, div_up(share, near));
+  r->chunk = eti_at_most(chunk % 2 == 0 ? chunk : chunk + 1, panels);
+  r->n_chunks = div_up(panels, r->chunk);
+  r->n_units = r->n_blocks * r->n_chunks;
+}
+
+void eti_bgemm_job_run(const et_kernel_ctx *ctx, const eti_bgemm_job *p) {
+  if (p->m == 0 || p->n == 0) return;
+  const bool fits = eti_bgemm_job_scratch(p, 1) != 0;
+  const size_t each = fits ? slot_bytes(p) : 1;
+  const size_t room = fits ? ctx->scratch_bytes / eti_at_least(each, 1) : 0;
+  run r = {.p = p, .scratch = ctx->scratch};
+  if (room == 0 || ctx->scratch == NULL) {
+    et_parallel_for(ctx->pool, run_rows, &r, p->m, SMALL / (p->n * (p->k + 1)) + 1);
+    return;
+  }
+  const size_t threads = ctx->pool == NULL ? 1 : ctx->pool->n_threads;
+  const bool is_small = (double)p->m * (double)p->n * (double)p->k < SMALL;
+  r.n_slots = is_small ? 1 : eti_at_most(room, threads);
+  divide(&r);
+  et_parallel_for(ctx->pool, run_slots, &r, r.n_slots, 1);
+}

@@ -1,0 +1,172 @@
+// bgemm.body.h — the products of bgemm.h over vectors. The including file sets:
+//   ISA(name)                        end of the function names
+//   vf, LANES                        vector of f32 and its elements
+//   MR                               most rows of a tile
+//   VECTORS(m)                       vectors of columns of a tile of m rows, 1 ≤ m ≤ MR
+//   VF_ZERO VF_LOAD(p) VF_ADD(a, b)  whole vectors
+//   vp, VP_LOAD(p)                   vector of LANES pairs of bf16
+//   store_row(out, sums, tv, n)      stores the first n columns of tv vectors
+// and either
+//   VF_DOT(sum, x, w), vx, VX_PAIR(p)   both steps of a pair for rows of bf16; vx is a pair of a
+//                                       row for all columns
+// or, for rows of f32,
+//   VF_EVEN(w) VF_ODD(w)             first and second terms of pairs, in f32
+//   VX_SET1(p) VF_FMA(x, b, sum)     one term of a row for all columns; x · b + sum
+// The caller makes the processor flush denormals where its instructions do not.
+
+#define INLINE static inline __attribute__((always_inline))
+// Unrolls loops over registers.
+#define UNROLL _Pragma("GCC unroll 32")
+
+enum {
+  NR = ETI_BGEMM_NR,
+  PAIR = ETI_BGEMM_PAIR,
+  NV = NR / LANES,            // vectors of a panel
+  PAIR_ELEMENTS = NR * PAIR,  // of a panel
+#ifdef VF_DOT
+  TERM = 2,  // bytes of a term of a row
+#else
+  TERM = 4,
+#endif
+  HALF = 6,
+  MOST = 32,  // sums of a tile
+};
+
+INLINE vp load_w(const uint16_t *w, size_t w_step, size_t v) {
+  return VP_LOAD(w + v / NV * w_step + v % NV * LANES * PAIR);
+}
+
+// Addresses of a pair: of the first row and of the one HALF rows after it. Addresses of the others
+// are sums of one of them and five registers.
+typedef struct pair {
+  const char *first, *second;
+} pair;
+
+INLINE const char *row_at(pair a, size_t a_step, size_t r) {
+  return (r < HALF ? a.first : a.second) + r % HALF * a_step;
+}
+
+// Adds the products of a pair of m rows and tv vectors of columns; m and tv are constants where
+// this is called.
+INLINE void add_pair(pair a, size_t a_step, const uint16_t *w, size_t w_step, size_t m, size_t tv,
+                     vf sums[MOST]) {
+#ifdef VF_DOT
+  vp b[MOST];
+  UNROLL for (size_t v = 0; v < tv; v++) b[v] = load_w(w, w_step, v);
+  UNROLL for (size_t r = 0; r < m; r++) {
+    const vx x = VX_PAIR(row_at(a, a_step, r));
+    UNROLL for (size_t v = 0; v < tv; v++) sums[r * tv + v] = VF_DOT(sums[r * tv + v], x, b[v]);
+  }
+#else
+  UNROLL for (size_t odd = 2; odd-- > 0;) {
+    vf b[MOST];
+    UNROLL for (size_t v = 0; v < tv; v++) {
+      const vp both = load_w(w, w_step, v);
+      b[v] = odd != 0 ? VF_ODD(both) : VF_EVEN(both);
+    }
+    UNROLL for (size_t r = 0; r < m; r++) {
+      const vf x = VX_SET1((const float *)(const void *)(row_at(a, a_step, r) + odd * TERM));
+      UNROLL for (size_t v = 0; v < tv; v++) {
+        sums[r * tv + v] = VF_FMA(x, b[v], sums[r * tv + v]);
+      }
+    }
+  }
+#endif
+}
+
+// Adds the products of the pairs [first, first + n).
+INLINE void multiply(const eti_btile *t, size_t row, const uint16_t *w, size_t first, size_t n,
+                     size_t ahead, size_t m, size_t tv, vf sums[MOST]) {
+  const size_t w_step = t->w_step, a_step = t->a_step;
+  const char *const rows = (const char *)t->a + row * a_step + first * PAIR * TERM;
+  pair a = {rows, m > HALF ? rows + HALF * a_step : rows};
+  w += first * PAIR_ELEMENTS;
+  for (; n > 0; n--, a.first += PAIR * TERM, a.second += PAIR * TERM, w += PAIR_ELEMENTS) {
+    UNROLL for (size_t p = 0; p < tv / NV; p++) {
+      __builtin_prefetch((const char *)(w + p * w_step) + ahead, 0, 2);
+    }
+    add_pair(a, a_step, w, w_step, m, tv, sums);
+  }
+}
+
+// Computes the sums of m rows and tv vectors, chunk by chunk.
+INLINE void sum_chunks(const eti_btile *t, size_t row, size_t column, size_t ahead, size_t m,
+                       size_t tv, vf sums[MOST]) {
+  const uint16_t *const w = t->w + column / NR * t->w_step;
+  UNROLL for (size_t v = 0; v < tv; v++) {
+    const vf start = t->bias == NULL ? VF_ZERO : VF_LOAD(t->bias + column + v * LANES);
+    UNROLL for (size_t r = 0; r < m; r++) sums[r * tv + v] = start;
+  }
+  vf totals[MOST];
+  UNROLL for (size_t i = 0; i < m * tv; i++) totals[i] = sums[i];
+  for (size_t first = 0;;) {
+    const size_t left = t->pairs - first;
+    const size_t n = left < ETI_BGEMM_CHUNK_PAIRS ? left : ETI_BGEMM_CHUNK_PAIRS;
+    multiply(t, row, w, first, n, ahead, m, tv, sums);
+    if (n == left) break;
+    UNROLL for (size_t i = 0; i < m * tv; i++) {
+      totals[i] = first == 0 ? sums[i] : VF_ADD(totals[i], sums[i]);
+      sums[i] = VF_ZERO;
+    }
+    first += n;
+  }
+  if (t->pairs <= ETI_BGEMM_CHUNK_PAIRS) return;
+  UNROLL for (size_t i = 0; i < m * tv; i++) sums[i] = VF_ADD(totals[i], sums[i]);
+}
+
+INLINE void columns_of_rows(const eti_btile *t, size_t row, size_t column, size_t ahead, size_t m,
+                            size_t tv) {
+  vf sums[MOST];
+  sum_chunks(t, row, column, ahead, m, tv, sums);
+  const size_t n = t->n - column < tv * LANES ? t->n - column : tv * LANES;
+  UNROLL for (size_t r = 0; r < m; r++) {
+    float *const out = t->out + (row + r) * t->out_step + column;
+    vf found[MOST];  // its address is taken, so that `sums` may stay in registers
+    UNROLL for (size_t v = 0; v < tv; v++) found[v] = sums[r * tv + v];
+    if (t->adds) add_row(out, found, tv, n);
+    store_row(out, found, tv, n);
+  }
+}
+
+// Tile i of all: the tiles after the first one share the prefetching of the next panels.
+INLINE void rows(const eti_btile *t, size_t row, size_t m, size_t i, size_t tiles) {
+  const size_t tv = VECTORS(m), width = tv * LANES;
+  size_t c = 0;
+  for (; c < t->n && t->n - c > width - NR; c += width) {
+    const size_t ahead = i > 0 && c * (tiles - 1) / t->n == i - 1 ? t->next : 0;
+    columns_of_rows(t, row, c, ahead, m, tv);
+  }
+  for (; tv > NV && c < t->n; c += NR) columns_of_rows(t, row, c, 0, m, NV);
+}
+
+#define ROWS(count)                \
+  case count:                      \
+    rows(t, row, count, i, tiles); \
+    break
+
+// Divides the rows into tiles of nearly equal numbers of rows. A tile meets all columns before the
+// next one: its rows stay in the L1 cache.
+static __attribute__((noinline)) void all_rows(const eti_btile *t) {
+  const size_t tiles = (t->m + MR - 1) / MR;
+  for (size_t i = 0; i < tiles; i++) {
+    const size_t row = i * t->m / tiles;
+    switch ((i + 1) * t->m / tiles - row) {
+      ROWS(1);
+      ROWS(2);
+      ROWS(3);
+      ROWS(4);
+      ROWS(5);
+      ROWS(6);
+#if MR > 6
+      ROWS(7);
+      ROWS(8);
+      ROWS(9);
+      ROWS(10);
+      ROWS(11);
+      ROWS(12);
+#endif
+      default:
+        break;
+    }
+  }
+}

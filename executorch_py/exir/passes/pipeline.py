@@ -10,6 +10,7 @@ from typing import Any
 
 from executorch_py.exir.ir.tensor_spec import ALIGNMENT
 from executorch_py.exir.passes.base import Contract, Fact, FxPass, IfChanged, Pass, facts
+from executorch_py.exir.passes.fuse.bf16_products import Bf16Products
 from executorch_py.exir.passes.fuse.conv_layouts import ConvLayouts
 from executorch_py.exir.passes.fuse.fuse_attention import FuseAttention
 from executorch_py.exir.passes.fuse.fuse_batch_norm import FuseBatchNorm
@@ -142,6 +143,8 @@ TO_EXECUTORCH: tuple[Step, ...] = (
     Step(ConvLayouts, lambda c: c.choose_layouts and c.own_operators),
     # After the passes that match single operators; before writes to tensors that epilogues read.
     Step(FuseEpilogues, lambda c: c.own_operators),
+    # After layouts and epilogues, which know operators of f32.
+    Step(Bf16Products, lambda c: c.precision == "bf16"),
     # From here on operators write to their operands; rules for functional graphs end above.
     Step(RestoreMutations),
     # In-place operators before write-back, which then sees the buffers that need no copy.

@@ -29,6 +29,7 @@ SWITCHES = (
 def backend_settings() -> Iterator[ExecutorchBackendConfig]:
     for chosen in itertools.product((False, True), repeat=len(SWITCHES)):
         yield ExecutorchBackendConfig(**dict(zip(SWITCHES, chosen, strict=True)))  # type: ignore[arg-type]
+    yield ExecutorchBackendConfig(own_operators=True, precision="bf16")
     yield ExecutorchBackendConfig(target="executorch-1.5", external_constants=True)
     yield ExecutorchBackendConfig(sym_shape_eval_pass=HintBasedSymShapeEvalPass())
     yield ExecutorchBackendConfig(external_mutable_weights=True, run_reinplace_pass=True)

@@ -49,7 +49,7 @@ C_ARROWS: dict[str, set[str]] = {
     "kernels/micro/math": {"runtime"},
     "kernels/micro/attention": {"runtime"}
     | _kernels("contract.h", "dtype_sets.h", "loops", "micro", "micro/math", "stack.h"),
-    "kernels/micro/conv": _kernels("contract.h", "micro"),
+    "kernels/micro/conv": _kernels("contract.h", "micro", "stack.h"),
     "kernels/micro/convert": {"runtime"} | _kernels("contract.h", "dtype_sets.h", "loops", "micro"),
     "kernels/micro/eltwise": _kernels("loops", "micro") | _micro("math", "rows"),
     "kernels/micro/fft": {"runtime"} | _kernels("contract.h", "dtype_sets.h", "micro", "stack.h"),
@@ -74,7 +74,7 @@ C_ARROWS: dict[str, set[str]] = {
     | _micro("convert", "eltwise", "gemm", "linalg", "math", "random", "rows", "sample"),
     "kernels/op/attention": {"runtime", "kernels", "kernels/lib", "kernels/sizes.h"}
     | _micro("convert", "eltwise", "gemm"),
-    "kernels/op/conv": {"runtime", "kernels"}
+    "kernels/op/conv": {"runtime", "kernels", "kernels/sizes.h"}
     | _kernels("lib", "micro")
     | _micro("conv", "convert", "gemm"),
     "kernels/op/pool": {"runtime", "kernels"}

@@ -1,7 +1,9 @@
 """Operators of the library `executorch_py`: products, convolutions, `chain`, with epilogues.
 
 An epilogue is a list of element-wise steps on the result, computed while it is in the cache;
-csrc/kernels/lib/epilogue.h describes its text. Only this project's runtime has these operators.
+csrc/kernels/lib/epilogue.h describes its text. `winograd_convolution` computes the same sums by
+fewer products, rounded in other places; no steps are an empty text there. Only this project's
+runtime has these operators.
 Importing this module defines them in torch, where the steps are computed one by one.
 """
 
@@ -77,6 +79,11 @@ def apply_epilogue(
 
 _DEFINITIONS: tuple[tuple[str, str, Callable[..., torch.Tensor]], ...] = (
     ("convolution", _CONVOLUTION, torch.ops.aten.convolution.default),
+    (
+        "winograd_convolution",
+        f"{_CONVOLUTION}, int tile",
+        lambda *args: torch.ops.aten.convolution.default(*args[:-1]),
+    ),
     ("addmm", _ADDMM, lambda c, a, b, beta, alpha: torch.addmm(c, a, b, beta=beta, alpha=alpha)),
     ("mm", "Tensor self, Tensor mat2", torch.ops.aten.mm.default),
     ("chain", "Tensor self", lambda x: x),

@@ -109,7 +109,7 @@ static et_status output_shape(const et_kernel_ctx *ctx, const eti_conv *c,
   return ET_OK;
 }
 
-static et_status read_conv(const et_kernel_ctx *ctx, et_value *const *args, eti_conv *c) {
+et_status eti_conv_read(const et_kernel_ctx *ctx, et_value *const *args, eti_conv *c) {
   et_tensor *x, *w, *bias, *out;
   int64_t groups = 0, output_padding[3];
   ET_TRY(eti_arg_tensor(ctx, args, 0, &x));
@@ -431,7 +431,7 @@ static void run_conv(const et_kernel_ctx *ctx, eti_conv *c, const eti_epilogue_c
 
 et_status op_convolution_out(et_kernel_ctx *ctx, et_value *const *args) {
   eti_conv c = {.range = ETI_CLAMP_NONE};
-  ET_TRY(read_conv(ctx, args, &c));
+  ET_TRY(eti_conv_read(ctx, args, &c));
   const et_tensor *const out = args[9]->as.tensor;
   ET_TRY(eti_conv_follow(ctx, ctx->state, out, &c));
   run_conv(ctx, &c, NULL, out);
@@ -500,7 +500,7 @@ static et_status claim_panels(et_prepare_ctx *ctx, const eti_conv *c, bool is_dy
 static et_status prepare_conv(et_prepare_ctx *ctx, et_value *const *args, eti_conv_state ready) {
   const et_kernel_ctx k = eti_prepare_args(ctx);
   eti_conv c = {.range = ETI_CLAMP_NONE};
-  if (!ctx->is_minimal) ET_TRY(read_conv(&k, args, &c));
+  if (!ctx->is_minimal) ET_TRY(eti_conv_read(&k, args, &c));
   if (!ctx->is_minimal && eti_conv_n_phases(&c) > 0) {
     bool taken = false;
     ET_TRY(eti_conv_depthwise_prepare(ctx, &c, &ready, &taken));
@@ -534,7 +534,7 @@ et_status op_convolution_epilogue_out(et_kernel_ctx *ctx, et_value *const *args)
   plain_args(args, plain);
   eti_conv c = {.range = ETI_CLAMP_NONE};
   eti_epilogue_call epilogue;
-  ET_TRY(read_conv(ctx, plain, &c));
+  ET_TRY(eti_conv_read(ctx, plain, &c));
   const et_tensor *const out = plain[PLAIN_ARGS]->as.tensor;
   ET_TRY(eti_epilogue_bind(ctx, args, PLAIN_ARGS, state == NULL ? NULL : state->epilogue, out,
                            &epilogue));

@@ -76,6 +76,9 @@ typedef struct eti_conv {
   eti_conv_state ready;
 } eti_conv;
 
+// Reads the ten arguments of aten::convolution.out, and gives the result its sizes.
+et_status eti_conv_read(const et_kernel_ctx *ctx, et_value *const *args, eti_conv *c);
+
 // Number of phases. A transposed convolution is the sum of its phases (conv_phases.c), each a plain
 // convolution; a plain one has one phase, itself.
 size_t eti_conv_n_phases(const eti_conv *c);

@@ -106,6 +106,12 @@ def test_an_object_that_is_no_partitioner_is_an_error_that_names_it(
             "own_operators=True: expected target 'executorch_py'",
         ),
         (lambda: {"external_constants": "yes"}, TypeError, "True, False or a func.*, got 'yes'"),
+        (
+            lambda: {"own_operators": True, "math": "quick"},
+            ValueError,
+            "math: expected one of 'exact', 'fast', got 'quick'",
+        ),
+        (lambda: {"math": "fast"}, ValueError, "math='fast': expected own_operators=True, .*"),
         (lambda: {"target": "phone"}, ValueError, "expected one of executorch_py, .*, got 'phone'"),
         (
             lambda: {"memory_planning_pass": MemoryPlanningPass(alignment=0)},

@@ -12,6 +12,7 @@ from executorch_py.exir.ir.tensor_spec import ALIGNMENT
 from executorch_py.exir.passes.base import Contract, Fact, FxPass, IfChanged, Pass, facts
 from executorch_py.exir.passes.fuse.bf16_products import Bf16Products
 from executorch_py.exir.passes.fuse.conv_layouts import ConvLayouts
+from executorch_py.exir.passes.fuse.fast_math import FastMath
 from executorch_py.exir.passes.fuse.fuse_attention import FuseAttention
 from executorch_py.exir.passes.fuse.fuse_batch_norm import FuseBatchNorm
 from executorch_py.exir.passes.fuse.fuse_epilogues import FuseEpilogues
@@ -145,6 +146,8 @@ TO_EXECUTORCH: tuple[Step, ...] = (
     Step(FuseEpilogues, lambda c: c.own_operators),
     # After layouts and epilogues, which know operators of f32.
     Step(Bf16Products, lambda c: c.precision == "bf16"),
+    # After epilogues, which the convolutions that it replaces have then.
+    Step(FastMath, lambda c: c.own_operators and c.math == "fast"),
     # From here on operators write to their operands; rules for functional graphs end above.
     Step(RestoreMutations),
     # In-place operators before write-back, which then sees the buffers that need no copy.

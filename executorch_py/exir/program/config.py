@@ -25,6 +25,7 @@ from executorch_py.exir.settings_check import (
 
 TARGETS = ("executorch_py", "executorch-1.5")
 PRECISIONS = ("f32", "bf16")
+MATH = ("exact", "fast")
 
 
 class DynamicMemoryPlanningMode(Enum):
@@ -112,6 +113,9 @@ class ExecutorchBackendConfig:
     # convolutions to bfloat16 and adds in f32. Faster, at about three significant digits; weights
     # take half the bytes.
     precision: str = "f32"
+    # Not upstream's. With own_operators: "fast" lets 3 x 3 convolutions round their sums in other
+    # places (Winograd's method) where that is faster; "exact" keeps every bit.
+    math: str = "exact"
 
     def __post_init__(self) -> None:
         expect_flags(self)
@@ -134,6 +138,7 @@ class ExecutorchBackendConfig:
                 "one of them at its default"
             )
         self._check_precision()
+        self._check_math()
         if self.dynamic_memory_planning_mode is not DynamicMemoryPlanningMode.UPPER_BOUND:
             raise ValueError(
                 "dynamic_memory_planning_mode: expected UPPER_BOUND, as no runtime grows memory, "
@@ -148,6 +153,15 @@ class ExecutorchBackendConfig:
             raise ValueError(
                 f"precision={self.precision!r}: expected own_operators=True, got False; only the "
                 "operators of this project compute in it"
+            )
+
+    def _check_math(self) -> None:
+        if self.math not in MATH:
+            expected = ", ".join(map(repr, MATH))
+            raise ValueError(f"math: expected one of {expected}, got {self.math!r}")
+        if self.math == "fast" and not self.own_operators:
+            raise ValueError(
+                "math='fast': expected own_operators=True, whose kernels it chooses, got False"
             )
 
     def _check_passes(self) -> None:

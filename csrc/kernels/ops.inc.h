@@ -333,6 +333,7 @@ ET_OP("executorch_prim::trunc.Scalar", op_prim_trunc, 2, ET_TYPES_ALL, ET_TYPES_
 ET_OP_PREPARED("executorch_py::addmm.out", op_addmm_epilogue_out, prepare_addmm_epilogue_out, 10, ET_DTYPE_BIT(ET_F32), ET_DTYPE_BIT(ET_F32), .needs_prepare = true)
 ET_OP_PREPARED("executorch_py::chain.out", op_chain_out, prepare_chain_out, 6, ET_DTYPE_BIT(ET_F32), ET_DTYPE_BIT(ET_F32), .needs_prepare = true)
 ET_OP_PREPARED("executorch_py::convolution.out", op_convolution_epilogue_out, prepare_convolution_epilogue_out, 14, ET_DTYPE_BIT(ET_F32), ET_DTYPE_BIT(ET_F32), .needs_prepare = true)
+ET_OP_PREPARED("executorch_py::convolution_bf16.out", op_convolution_bf16_out, prepare_convolution_bf16_out, 13, ET_DTYPE_BIT(ET_F32) | ET_DTYPE_BIT(ET_BF16), ET_DTYPE_BIT(ET_F32), .max_rank = 4, .needs_prepare = true)
 ET_OP_PREPARED("executorch_py::linear_bf16.out", op_linear_bf16_out, prepare_linear_bf16_out, 9, ET_DTYPE_BIT(ET_F32) | ET_DTYPE_BIT(ET_BF16), ET_DTYPE_BIT(ET_F32), .needs_prepare = true)
 ET_OP_PREPARED("executorch_py::mm.out", op_mm_epilogue_out, prepare_mm_epilogue_out, 7, ET_DTYPE_BIT(ET_F32), ET_DTYPE_BIT(ET_F32), .needs_prepare = true)
 ET_OP("executorch_py::qadd.out", op_qadd_out, 12, ET_DTYPE_BIT(ET_I8), ET_DTYPE_BIT(ET_I8))

@@ -99,6 +99,8 @@ class InstructionProfile:
         if self.operator in _SUMMED_OPERAND:
             summed = shapes[_SUMMED_OPERAND[self.operator]][-1]
             return 2 * self.calls * math.prod(shapes[-1]) * summed
+        if self.operator == "executorch_py::convolution_bf16.out":
+            return 2 * self.calls * math.prod(shapes[-1]) * shapes[1][1] * shapes[1][3]
         if self.operator.endswith("::convolution.out"):
             weight = shapes[1]
             transposed = weight[0] != shapes[-1][1]

@@ -35,7 +35,7 @@ SIDES = (
     "onnxruntime",
     "openvino",
 )
-OURS = ("ours", "own_operators", "xnnpack")
+OURS = ("ours", "own_operators", "own_bf16", "xnnpack")
 LOWERED = (*OURS, "upstream_xnnpack")
 ROUNDS, RUNS = 12, 4
 

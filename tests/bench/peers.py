@@ -22,6 +22,7 @@ ROOT = HERE.parent.parent
 PYTHONS = {
     "ours": ROOT / ".venv" / "bin" / "python",
     "own_operators": ROOT / ".venv" / "bin" / "python",
+    "own_bf16": ROOT / ".venv" / "bin" / "python",
     "reading": ROOT / ".venv" / "bin" / "python",
     "xnnpack": ROOT / ".venv" / "bin" / "python",
     "eager": ROOT / ".venv" / "bin" / "python",
@@ -30,6 +31,7 @@ PYTHONS = {
     "upstream_xnnpack": ROOT / ".venv-upstream" / "bin" / "python",
     "onnxruntime": ROOT / ".venv-peers" / "bin" / "python",
     "openvino": ROOT / ".venv-peers" / "bin" / "python",
+    "openvino_bf16": ROOT / ".venv-peers" / "bin" / "python",
     "int8": ROOT / ".venv" / "bin" / "python",
     "own_int8": ROOT / ".venv" / "bin" / "python",
     "int7": ROOT / ".venv" / "bin" / "python",

@@ -129,10 +129,10 @@ class Ours(Side):
         return bytes(to_edge(program).to_executorch().buffer)
 
 
-def with_own_operators(program: Any) -> bytes:
+def with_own_operators(program: Any, precision: str = "f32") -> bytes:
     from executorch_py.exir import ExecutorchBackendConfig, to_edge
 
-    config = ExecutorchBackendConfig(own_operators=True)
+    config = ExecutorchBackendConfig(own_operators=True, precision=precision)
     return bytes(to_edge(program).to_executorch(config).buffer)
 
 
@@ -141,6 +141,13 @@ class OursOwnOperators(Ours):
 
     def to_bytes(self, program: Any) -> bytes:
         return with_own_operators(program)
+
+
+class OursBf16(Ours):
+    """A file for our runtime only, whose products round their operands to bfloat16."""
+
+    def to_bytes(self, program: Any) -> bytes:
+        return with_own_operators(program, "bf16")
 
 
 class Reading(Side):
@@ -323,6 +330,8 @@ class OpenVinoInt8(OnnxRuntime):
 class OpenVino(OnnxRuntime):
     """Runs in f32; the default on some CPUs is bfloat16."""
 
+    precision: ClassVar[str] = "f32"
+
     def open(self, path: str, threads: int) -> None:
         import openvino
         from subjects import exported
@@ -331,10 +340,14 @@ class OpenVino(OnnxRuntime):
         settings = {
             "PERFORMANCE_HINT": "LATENCY",
             "INFERENCE_NUM_THREADS": threads,
-            "INFERENCE_PRECISION_HINT": "f32",
+            "INFERENCE_PRECISION_HINT": self.precision,
         }
         request = openvino.compile_model(model, "CPU", settings).create_infer_request()
         self.run = lambda: request.infer(self.inputs, share_inputs=True)
+
+
+class OpenVinoBf16(OpenVino):
+    precision = "bf16"
 
 
 class Eager(Side):
@@ -372,6 +385,7 @@ class Compiled(Eager):
 SIDES: dict[str, type[Side]] = {
     "ours": Ours,
     "own_operators": OursOwnOperators,
+    "own_bf16": OursBf16,
     "reading": Reading,
     "xnnpack": OursXnnpack,
     "eager": Eager,
@@ -386,6 +400,7 @@ SIDES: dict[str, type[Side]] = {
     "onnxruntime_int8": OnnxRuntimeInt8,
     "openvino_int8": OpenVinoInt8,
     "openvino": OpenVino,
+    "openvino_bf16": OpenVinoBf16,
 }
 
 

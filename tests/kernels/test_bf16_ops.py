@@ -24,6 +24,7 @@ from support.op_driver import (
 
 from executorch_py.exir.dialects import bf16_ops
 
+NHWC = (0, 2, 3, 1)
 own = torch.ops.executorch_py
 LINEAR = "executorch_py::linear_bf16.out"
 NO_STEPS = ("", Doubles(), Tensors([]))
@@ -68,6 +69,57 @@ def test_linear_layers_multiply_rounded_operands(shape: tuple[int, ...], n: int)
         rounded = [t.to(torch.bfloat16).to(torch.float64) for t in (x, weight)]
         wanted = torch.nn.functional.linear(*rounded, None if offset is None else bias.double())
         torch.testing.assert_close(result.double(), wanted, rtol=1e-5, atol=1e-5)
+
+
+# Image, output channels, kernel, stride, padding, dilation.
+CONVOLUTIONS = {
+    "first of a network": ((1, 3, 19, 17), 32, (3, 3), (2, 2), (1, 1), (1, 1)),
+    "pointwise": ((1, 24, 9, 9), 40, (1, 1), (1, 1), (0, 0), (1, 1)),
+    "pointwise, odd, strided": ((2, 7, 9, 8), 5, (1, 1), (2, 2), (0, 0), (1, 1)),
+    "three by three": ((2, 7, 9, 8), 5, (3, 3), (1, 1), (1, 1), (1, 1)),
+    "dilated": ((1, 8, 9, 9), 16, (3, 2), (1, 1), (2, 3), (2, 3)),
+    "padding beyond the image": ((1, 4, 2, 2), 8, (5, 5), (1, 1), (4, 4), (1, 1)),
+    "dilation beyond the image": ((1, 4, 3, 3), 8, (2, 2), (1, 1), (3, 3), (5, 5)),
+    "a pixel": ((1, 33, 3, 3), 17, (3, 3), (1, 1), (0, 0), (1, 1)),
+    "patches": ((1, 3, 32, 32), 48, (16, 16), (16, 16), (0, 0), (1, 1)),
+    "many terms": ((1, 130, 6, 5), 24, (3, 3), (1, 1), (1, 1), (1, 1)),
+    "no images": ((0, 4, 5, 5), 8, (3, 3), (1, 1), (1, 1), (1, 1)),
+    "an image of one pixel": ((1, 40, 1, 1), 24, (1, 1), (1, 1), (0, 0), (1, 1)),
+}
+
+
+def convolution_args(case: str, *epilogue: Any) -> tuple[list[Any], torch.Tensor, torch.Tensor]:
+    """Arguments of a case's call, its weight and its bias."""
+    shape, out, kernel, stride, padding, dilation = CONVOLUTIONS[case]
+    weight = floats(out, shape[1], *kernel) / math.sqrt(shape[1] * math.prod(kernel))
+    packed = linear_args(bf16_ops.matrix_of_kernel(weight), floats(out))[:3]
+    x = floats(*shape).contiguous(memory_format=torch.channels_last)
+    geometry = [list(g) for g in (kernel, stride, padding, dilation)]
+    return [x, *packed, *geometry, *(epilogue or NO_STEPS)], weight, floats(out)
+
+
+@pytest.mark.parametrize("case", CONVOLUTIONS)
+def test_convolutions_multiply_rounded_operands(case: str) -> None:
+    args, weight, bias = convolution_args(case)
+    result = check_everywhere(own.convolution_bf16.out, *args, order=NHWC)
+    x, rounded = (t.to(torch.bfloat16).to(torch.float64) for t in (args[0], weight))
+    _, _, _, *geometry = CONVOLUTIONS[case]
+    wanted = torch.nn.functional.conv2d(x, rounded, bias.double(), *geometry)
+    torch.testing.assert_close(result.double(), wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_epilogues_follow_a_convolution() -> None:
+    other = floats(2, 5, 9, 8).contiguous(memory_format=torch.channels_last)
+    steps = ("add:_0 relu", Doubles([]), Tensors([other]))
+    args, _, _ = convolution_args("three by three", *steps)
+    check_everywhere(own.convolution_bf16.out, *args, order=NHWC)
+
+
+def test_images_in_planes_are_refused() -> None:
+    args, _, _ = convolution_args("three by three")
+    out = [Out(torch.float32, (2, 5, 9, 8), NHWC)]
+    with pytest.raises(OpError, match="input: expected channels-last images of f32, got f32"):
+        run_op("executorch_py::convolution_bf16.out", args[0].contiguous(), *args[1:], out=out)
 
 
 @pytest.mark.parametrize("text", ["relu", "add:_0 gelu", "sigmoid mul:x_", "add:_s clamp mul:x_"])

@@ -65,6 +65,8 @@ F64_ZETA = Tolerance(1e-12, 1e-9)
 
 # A row of element-wise functions, each rounded to float16.
 F16_FUNCTIONS = Tolerance(2e-2, 1e-2)
+# Layers that round their operands to bfloat16, a few of them the other way.
+BF16_OPERANDS = Tolerance(1e-3, 1e-3)
 # Layers whose values are rounded to bfloat16 in other places.
 BF16_LAYERS = Tolerance(0.02, 0.02)
 

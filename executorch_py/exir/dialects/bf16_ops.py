@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch.library import Library
+from torch.library import Library, register_fake
 
 from executorch_py.exir.dialects.own_ops import CHAIN, LIBRARY, chained
 
@@ -37,6 +37,11 @@ def unpacked_weight(packed: torch.Tensor, n: int, k: int) -> torch.Tensor:
     return packed.transpose(1, 2).reshape(panels * PANEL, pairs * PAIR)[:n, :k]
 
 
+def matrix_of_kernel(weight: torch.Tensor) -> torch.Tensor:
+    """A convolution's weight [out, in, height, width] as a matrix: terms are taps, then inputs."""
+    return weight.permute(0, 2, 3, 1).reshape(weight.shape[0], -1)
+
+
 def packed_bias(bias: torch.Tensor) -> torch.Tensor:
     """A vector with one number for each column, padded to whole panels."""
     n = bias.shape[0]
@@ -58,20 +63,77 @@ def _linear(
     return torch.nn.functional.linear(rounded(input), matrix, offset)
 
 
-# name, arguments, implementation
-_DEFINITIONS: tuple[tuple[str, str, Callable[..., torch.Tensor]], ...] = (
-    ("linear_bf16", "Tensor input, Tensor weight, Tensor? bias, int channels", _linear),
+def _convolution(
+    input: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor | None,
+    channels: int,
+    kernel: list[int],
+    stride: list[int],
+    padding: list[int],
+    dilation: list[int],
+) -> torch.Tensor:
+    c_in = input.shape[1]
+    matrix = unpacked_weight(weight, channels, c_in * kernel[0] * kernel[1]).to(torch.float32)
+    whole = matrix.reshape(channels, *kernel, c_in).permute(0, 3, 1, 2)
+    offset = None if bias is None else bias[:channels]
+    result = torch.nn.functional.conv2d(rounded(input), whole, offset, stride, padding, dilation)
+    return result.contiguous(memory_format=torch.channels_last)
+
+
+def _shape_of_linear(
+    input: torch.Tensor, weight: torch.Tensor, bias: Any, channels: int, *_: Any
+) -> torch.Tensor:
+    return input.new_empty((*input.shape[:-1], channels))
+
+
+def _shape_of_convolution(
+    input: torch.Tensor,
+    weight: torch.Tensor,
+    bias: Any,
+    channels: int,
+    kernel: list[int],
+    stride: list[int],
+    padding: list[int],
+    dilation: list[int],
+    *_: Any,
+) -> torch.Tensor:
+    sizes = [
+        (size + 2 * p - d * (k - 1) - 1) // s + 1
+        for size, k, s, p, d in zip(input.shape[2:], kernel, stride, padding, dilation, strict=True)
+    ]
+    shape = (input.shape[0], channels, *sizes)
+    return torch.empty(shape, dtype=input.dtype, memory_format=torch.channels_last)
+
+
+def _shape_of_out(*_: Any, out: torch.Tensor) -> torch.Tensor:
+    return out
+
+
+_OPERANDS = "Tensor input, Tensor weight, Tensor? bias, int channels"
+# name, arguments, implementation, shape of the result
+_DEFINITIONS: tuple[
+    tuple[str, str, Callable[..., torch.Tensor], Callable[..., torch.Tensor]], ...
+] = (
+    ("linear_bf16", _OPERANDS, _linear, _shape_of_linear),
+    (
+        "convolution_bf16",
+        f"{_OPERANDS}, int[] kernel, int[] stride, int[] padding, int[] dilation",
+        _convolution,
+        _shape_of_convolution,
+    ),
 )
 
 
 def _define() -> Library:
     library = Library(LIBRARY, "FRAGMENT")
-    for name, arguments, function in _DEFINITIONS:
+    for name, arguments, function, shape in _DEFINITIONS:
         library.define(f"{name}({arguments}, {CHAIN}) -> Tensor")
         library.define(f"{name}.out({arguments}, {CHAIN}, *, Tensor(a!) out) -> Tensor(a!)")
         implementation: Any = chained(function)
-        for overload in (name, f"{name}.out"):
-            library.impl(overload, implementation, "CompositeExplicitAutograd")
+        for overload, fake in ((name, shape), (f"{name}.out", _shape_of_out)):
+            library.impl(overload, implementation, "CPU")
+            register_fake(f"{LIBRARY}::{overload}", fake, lib=library)
     return library
 
 

@@ -6,6 +6,7 @@
 #include "kernels/kernel.h"
 #include "kernels/ops.h"
 #include "kernels/lib/qgemm_driver.h"
+#include "kernels/lib/window_walk.h"
 
 #include <string.h>
 
@@ -16,35 +17,20 @@ enum {
   I_CHANNELS = 6,
   I_LIMITS = 7,
   I_KERNEL = 10,
-  I_STRIDE = 11,
-  I_PADDING = 12,
-  I_DILATION = 13,
   I_GROUPS = 14,
   I_OUT = 15,
-  MAX_KERNEL = 1 << 15,
 };
 
 typedef struct qconv {
   const eti_qgemm_micro *micro;
-  const int8_t *x;
+  eti_windows windows;
   int8_t pad;
-  size_t n_images, channels, c_in;       // all channels; those of a group
-  int64_t height, width, rows, columns;  // of an input image; of a result's
-  int64_t kernel[2], stride[2], padding[2], dilation[2];
+  size_t n_images, c_in;  // channels of a group
   bool depthwise;
   eti_qgemm_job product;
 } qconv;
 
 // ---- reading the arguments
-
-static et_status read_pair(const et_kernel_ctx *ctx, et_value *const *args, size_t i,
-                           const char *what, int64_t least, int64_t out[2]) {
-  int64_t three[3] = {0};
-  ET_TRY(eti_arg_spatial(ctx, args, i, "qconvolution", what, 2, least, false, three));
-  out[0] = three[1];
-  out[1] = three[2];
-  return ET_OK;
-}
 
 static et_status read_images(const et_kernel_ctx *ctx, const et_tensor *x, const et_tensor *out) {
   ET_CHECK(x->rank == 4 && x->dtype == ET_I8 && eti_is_channels_last(x), ctx->err,
@@ -55,34 +41,10 @@ static et_status read_images(const et_kernel_ctx *ctx, const et_tensor *x, const
   return ET_OK;
 }
 
-static et_status read_geometry(const et_kernel_ctx *ctx, et_value *const *args, qconv *c) {
-  ET_TRY(read_pair(ctx, args, I_KERNEL, "kernel", 1, c->kernel));
-  ET_TRY(read_pair(ctx, args, I_STRIDE, "stride", 1, c->stride));
-  ET_TRY(read_pair(ctx, args, I_PADDING, "padding", 0, c->padding));
-  ET_TRY(read_pair(ctx, args, I_DILATION, "dilation", 1, c->dilation));
-  int64_t result[2];
-  for (size_t d = 0; d < 2; d++) {
-    ET_CHECK(c->kernel[d] <= MAX_KERNEL, ctx->err, ET_NOT_SUPPORTED,
-             "kernel size: expected at most %d, got %lld", (int)MAX_KERNEL,
-             (long long)c->kernel[d]);
-    const int64_t in = d == 0 ? c->height : c->width;
-    const int64_t room = in + 2 * c->padding[d] - (c->dilation[d] * (c->kernel[d] - 1) + 1);
-    result[d] = room < 0 ? -1 : room / c->stride[d] + 1;
-    ET_CHECK(result[d] >= 0 && result[d] <= INT32_MAX, ctx->err, ET_INVALID_ARGUMENT,
-             "input size %lld and kernel size %lld (padding %lld, dilation %lld) give no valid "
-             "output size",
-             (long long)in, (long long)c->kernel[d], (long long)c->padding[d],
-             (long long)c->dilation[d]);
-  }
-  c->rows = result[0];
-  c->columns = result[1];
-  return ET_OK;
-}
-
 static et_status read_groups(const et_kernel_ctx *ctx, et_value *const *args, qconv *c,
                              int64_t *c_out) {
   int64_t groups;
-  const int64_t channels = (int64_t)c->channels;
+  const int64_t channels = (int64_t)c->windows.channels;
   ET_TRY(eti_arg_int(ctx, args, I_CHANNELS, c_out));
   ET_TRY(eti_arg_int(ctx, args, I_GROUPS, &groups));
   ET_CHECK(groups >= 1 && channels % groups == 0 && *c_out >= 0 && *c_out <= INT32_MAX &&
@@ -90,7 +52,7 @@ static et_status read_groups(const et_kernel_ctx *ctx, et_value *const *args, qc
            ctx->err, ET_INVALID_ARGUMENT,
            "%lld input and %lld output channels do not divide into %lld groups",
            (long long)channels, (long long)*c_out, (long long)groups);
-  const size_t taps = (size_t)(c->kernel[0] * c->kernel[1]);
+  const size_t taps = (size_t)(c->windows.kernel[0] * c->windows.kernel[1]);
   c->c_in = (size_t)(channels / groups);
   c->depthwise = c->c_in == 1 && *c_out == groups && taps <= ETI_QGEMM_MAX_TAPS;
   c->product.groups = c->depthwise ? 1 : (size_t)groups;
@@ -113,23 +75,25 @@ static et_status read_conv(const et_kernel_ctx *ctx, et_value *const *args, qcon
   ET_TRY(read_images(ctx, x, out));
   ET_CHECK(pad >= INT8_MIN && pad <= INT8_MAX, ctx->err, ET_INVALID_ARGUMENT,
            "zero point of the input: expected a number of i8, got %lld", (long long)pad);
-  c->x = x->data;
   c->pad = (int8_t)pad;
   c->n_images = (size_t)x->sizes[0];
-  c->channels = (size_t)x->sizes[1];
-  c->height = x->sizes[2];
-  c->width = x->sizes[3];
-  ET_TRY(read_geometry(ctx, args, c));
+  c->windows = (eti_windows){.images = x->data,
+                             .channels = (size_t)x->sizes[1],
+                             .pixel_bytes = (size_t)x->sizes[1],
+                             .height = x->sizes[2],
+                             .width = x->sizes[3]};
+  ET_TRY(eti_windows_read(ctx, args, I_KERNEL, "qconvolution", &c->windows));
   ET_TRY(read_groups(ctx, args, c, &c_out));
   eti_qgemm_job *const p = &c->product;
   ET_TRY(eti_qgemm_job_read(ctx, args, I_WEIGHT, false, p));
   ET_TRY(eti_qlimits_read(ctx, args, I_LIMITS, p));
-  const eti_shape shape = {
-      .rank = 4, .sizes = {x->sizes[0], (int32_t)c_out, (int32_t)c->rows, (int32_t)c->columns}};
+  const eti_shape shape = {.rank = 4,
+                           .sizes = {x->sizes[0], (int32_t)c_out, (int32_t)c->windows.rows,
+                                     (int32_t)c->windows.columns}};
   ET_TRY(eti_resize(ctx, out, &shape));
   ET_TRY(eti_check_channels_last(ctx, out, ET_INVALID_ARGUMENT, "out"));
   c->micro = p->micro;
-  p->m = c->n_images * (size_t)(c->rows * c->columns);
+  p->m = c->n_images * (size_t)(c->windows.rows * c->windows.columns);
   p->rows = patch_rows;
   p->piece = patch_piece;
   p->ctx = c;
@@ -140,60 +104,9 @@ static et_status read_conv(const et_kernel_ctx *ctx, et_value *const *args, qcon
 
 // ---- patches
 
-// Position of the first tap of a pixel of the result.
-typedef struct corner {
-  const int8_t *image;
-  int64_t y, x;
-  size_t line, column;  // of the result; lines of all images
-} corner;
-
-static void begin_line(const qconv *c, corner *at) {
-  const size_t rows = (size_t)c->rows;
-  at->image = c->x + at->line / rows * (size_t)(c->height * c->width) * c->channels;
-  at->y = (int64_t)(at->line % rows) * c->stride[0] - c->padding[0];
-  at->x = (int64_t)at->column * c->stride[1] - c->padding[1];
-}
-
-static corner corner_of(const qconv *c, size_t pixel) {
-  corner at = {.line = pixel / (size_t)c->columns, .column = pixel % (size_t)c->columns};
-  begin_line(c, &at);
-  return at;
-}
-
-static void next_corner(const qconv *c, corner *at) {
-  at->x += c->stride[1];
-  if (++at->column < (size_t)c->columns) return;
-  at->column = 0;
-  at->line++;
-  begin_line(c, at);
-}
-
-static bool is_inside(const qconv *c, int64_t y, int64_t x) {
-  return y >= 0 && y < c->height && x >= 0 && x < c->width;
-}
-
 // Channels of the taps of one row of a kernel are adjacent.
 static bool is_adjacent(const qconv *c) {
-  return c->c_in == c->channels && c->dilation[1] == 1;
-}
-
-// Pixels from this one on, at most n of its line, whose windows are inside the image, in rows of
-// adjacent bytes.
-static size_t inner_pixels(const qconv *c, const corner *at, size_t n) {
-  const int64_t height = (c->kernel[0] - 1) * c->dilation[0] + 1;
-  const int64_t room = c->width - c->kernel[1] - at->x;
-  if (!is_adjacent(c) || at->y < 0 || at->y + height > c->height || at->x < 0 || room < 0) return 0;
-  const size_t fitting = (size_t)(room / c->stride[1]) + 1;
-  const size_t left = (size_t)c->columns - at->column;
-  const size_t most = left < n ? left : n;
-  return fitting < most ? fitting : most;
-}
-
-// Goes on by n pixels, all of which are in this line.
-static void skip_pixels(const qconv *c, corner *at, size_t n) {
-  at->column += n - 1;
-  at->x += (int64_t)(n - 1) * c->stride[1];
-  next_corner(c, at);
+  return c->c_in == c->windows.channels && c->windows.dilation[1] == 1;
 }
 
 // Terms are written one after the other, in the form of the micro-kernels.
@@ -218,50 +131,44 @@ static void fill_terms(writer *w, int8_t value, size_t n) {
   w->to += n * w->each;
 }
 
-// True if one tap of all pixels in order, all channels, is the whole input.
-static bool is_matrix(const qconv *c) {
-  return c->product.k == c->channels && c->padding[0] == 0 && c->padding[1] == 0 &&
-         c->rows == c->height && c->columns == c->width;
-}
-
-static void copy_inner(const qconv *c, size_t group, const corner *at, size_t n, char *to,
+static void copy_inner(const qconv *c, size_t group, const eti_corner *at, size_t n, char *to,
                        size_t step) {
-  const size_t line = (size_t)c->width * c->channels;
+  const eti_windows *const all = &c->windows;
   const eti_qwindows w = {
       .to = to,
       .to_step = step,
-      .from = at->image + (size_t)at->y * line + (size_t)at->x * c->channels + group * c->c_in,
-      .step = (size_t)c->stride[1] * c->channels,
+      .from = (const int8_t *)eti_corner_pixel(all, at, at->y, at->x) + group * c->c_in,
+      .step = (size_t)all->stride[1] * all->channels,
       .n = n,
-      .piece_step = (size_t)c->dilation[0] * line,
-      .pieces = (size_t)c->kernel[0],
-      .bytes = (size_t)c->kernel[1] * c->c_in,
+      .piece_step = (size_t)(all->dilation[0] * all->width) * all->channels,
+      .pieces = (size_t)all->kernel[0],
+      .bytes = (size_t)all->kernel[1] * c->c_in,
   };
   c->micro->copy_windows(&w);
 }
 
 // Copies the window of any pixel.
-static void copy_patch(const qconv *c, size_t group, const corner *at, char *to) {
+static void copy_patch(const qconv *c, size_t group, const eti_corner *at, char *to) {
   writer w = {c->micro, eti_qterm_bytes(c->micro->form), to};
-  const size_t columns = (size_t)c->kernel[1];
-  const bool joined = is_adjacent(c) && at->x >= 0 && at->x + c->kernel[1] <= c->width;
-  for (int64_t ty = 0; ty < c->kernel[0]; ty++) {
-    const int64_t y = at->y + ty * c->dilation[0];
-    const bool is_row = y >= 0 && y < c->height;
-    const int8_t *const line =
-        is_row ? at->image + (size_t)(y * c->width) * c->channels + group * c->c_in : NULL;
-    if (!is_row) {
+  const eti_windows *const all = &c->windows;
+  const size_t columns = (size_t)all->kernel[1];
+  const bool joined = is_adjacent(c) && at->x >= 0 && at->x + all->kernel[1] <= all->width;
+  for (int64_t ty = 0; ty < all->kernel[0]; ty++) {
+    const int64_t y = at->y + ty * all->dilation[0];
+    if (y < 0 || y >= all->height) {
       fill_terms(&w, c->pad, columns * c->c_in);
-    } else if (joined) {
-      copy_terms(&w, line + (size_t)at->x * c->channels, columns * c->c_in);
-    } else {
-      for (int64_t tx = 0; tx < c->kernel[1]; tx++) {
-        const int64_t x = at->x + tx * c->dilation[1];
-        if (x >= 0 && x < c->width) {
-          copy_terms(&w, line + (size_t)x * c->channels, c->c_in);
-        } else {
-          fill_terms(&w, c->pad, c->c_in);
-        }
+      continue;
+    }
+    if (joined) {
+      copy_terms(&w, (const int8_t *)eti_corner_pixel(all, at, y, at->x), columns * c->c_in);
+      continue;
+    }
+    for (int64_t tx = 0; tx < all->kernel[1]; tx++) {
+      const int64_t x = at->x + tx * all->dilation[1];
+      if (x >= 0 && x < all->width) {
+        copy_terms(&w, (const int8_t *)eti_corner_pixel(all, at, y, x) + group * c->c_in, c->c_in);
+      } else {
+        fill_terms(&w, c->pad, c->c_in);
       }
     }
   }
@@ -270,36 +177,38 @@ static void copy_patch(const qconv *c, size_t group, const corner *at, char *to)
 static void patch_rows(const void *ctx, size_t group, size_t first, size_t n, char *to,
                        size_t step) {
   const qconv *const c = ctx;
-  if (is_matrix(c)) {
-    eti_qcopy_rows(c->micro, c->x + first * c->channels, c->channels, n, to, step);
+  const eti_windows *const all = &c->windows;
+  if (eti_windows_are_pixels(all) && c->c_in == all->channels) {
+    eti_qcopy_rows(c->micro, (const int8_t *)all->images + first * all->channels, all->channels, n,
+                   to, step);
     return;
   }
-  corner at = corner_of(c, first);
+  eti_corner at = eti_corner_of(all, first);
   for (size_t i = 0, count; i < n; i += count) {
-    count = inner_pixels(c, &at, n - i);
+    count = is_adjacent(c) ? eti_corner_inner(all, &at, n - i) : 0;
     if (count > 0) {
       copy_inner(c, group, &at, count, to + i * step, step);
     } else {
       copy_patch(c, group, &at, to + i * step);
       count = 1;
     }
-    skip_pixels(c, &at, count);
+    eti_corner_skip(all, &at, count);
   }
 }
 
 static void patch_piece(const void *ctx, size_t group, size_t row, size_t k0, size_t n,
                         int8_t *to) {
   const qconv *const c = ctx;
-  const corner at = corner_of(c, row);
+  const eti_windows *const all = &c->windows;
+  const eti_corner at = eti_corner_of(all, row);
   for (size_t k = k0, count; k < k0 + n; k += count, to += count) {
     const int64_t tap = (int64_t)(k / c->c_in);
     const size_t channel = k % c->c_in, left = c->c_in - channel;
     count = left < k0 + n - k ? left : k0 + n - k;
-    const int64_t y = at.y + tap / c->kernel[1] * c->dilation[0],
-                  x = at.x + tap % c->kernel[1] * c->dilation[1];
-    if (is_inside(c, y, x)) {
-      memcpy(to, at.image + (size_t)(y * c->width + x) * c->channels + group * c->c_in + channel,
-             count);
+    const int64_t y = at.y + tap / all->kernel[1] * all->dilation[0],
+                  x = at.x + tap % all->kernel[1] * all->dilation[1];
+    if (eti_windows_has(all, y, x)) {
+      memcpy(to, eti_corner_pixel(all, &at, y, x) + group * c->c_in + channel, count);
     } else {
       memset(to, c->pad, count);
     }
@@ -311,9 +220,10 @@ static void patch_piece(const void *ctx, size_t group, size_t row, size_t k0, si
 enum { ADDRESSES = ETI_ON_STACK(1024, 128), GRAIN = 16 * 1024 };
 
 // Finds the taps of n pixels, from channel `channel` on; padding points to `pads`.
-static void find_taps(const qconv *c, size_t first, size_t n, size_t channel, const int8_t *pads,
+static void find_taps(const qconv *conv, size_t first, size_t n, size_t channel, const int8_t *pads,
                       const int8_t **taps) {
-  const size_t n_taps = c->product.k;
+  const eti_windows *const c = &conv->windows;
+  const size_t n_taps = conv->product.k;
   const int64_t height = (c->kernel[0] - 1) * c->dilation[0],
                 width = (c->kernel[1] - 1) * c->dilation[1];
   size_t offsets[ETI_QGEMM_MAX_TAPS];  // from the first tap of a window in the image
@@ -322,19 +232,19 @@ static void find_taps(const qconv *c, size_t first, size_t n, size_t channel, co
                   x = (int64_t)t % c->kernel[1] * c->dilation[1];
     offsets[t] = ((size_t)y * (size_t)c->width + (size_t)x) * c->channels;
   }
-  corner at = corner_of(c, first);
-  for (size_t i = 0; i < n; i++, next_corner(c, &at), taps += n_taps) {
-    if (is_inside(c, at.y, at.x) && is_inside(c, at.y + height, at.x + width)) {
-      const int8_t *const base =
-          at.image + (size_t)(at.y * c->width + at.x) * c->channels + channel;
+  eti_corner at = eti_corner_of(c, first);
+  for (size_t i = 0; i < n; i++, eti_corner_skip(c, &at, 1), taps += n_taps) {
+    if (eti_windows_has(c, at.y, at.x) && eti_windows_has(c, at.y + height, at.x + width)) {
+      const int8_t *const base = (const int8_t *)eti_corner_pixel(c, &at, at.y, at.x) + channel;
       for (size_t t = 0; t < n_taps; t++) taps[t] = base + offsets[t];
       continue;
     }
     for (int64_t ty = 0, t = 0; ty < c->kernel[0]; ty++) {
       for (int64_t tx = 0; tx < c->kernel[1]; tx++, t++) {
         const int64_t y = at.y + ty * c->dilation[0], x = at.x + tx * c->dilation[1];
-        taps[t] = is_inside(c, y, x) ? at.image + (size_t)(y * c->width + x) * c->channels + channel
-                                     : pads;
+        taps[t] = eti_windows_has(c, y, x)
+                      ? (const int8_t *)eti_corner_pixel(c, &at, y, x) + channel
+                      : pads;
       }
     }
   }
@@ -388,19 +298,20 @@ static void run_pixels(void *ctx, size_t begin, size_t end) {
 
 // Scratch: a pixel of padding, then the data of channels as the micro-kernel arranges them.
 static size_t padding_bytes(const qconv *c) {
-  return eti_div_up(c->channels, 64) * 64;
+  return eti_div_up(c->windows.channels, 64) * 64;
 }
 
 static size_t depthwise_scratch(const qconv *c) {
-  const size_t arranged =
-      c->micro->arranged_bytes == NULL ? 0 : c->micro->arranged_bytes(c->channels, c->product.k);
+  const size_t arranged = c->micro->arranged_bytes == NULL
+                              ? 0
+                              : c->micro->arranged_bytes(c->windows.channels, c->product.k);
   return padding_bytes(c) + arranged;
 }
 
 static void run_depthwise(const et_kernel_ctx *ctx, const qconv *c) {
   depthwise_run r = {.c = c};
   if (ctx->scratch_bytes >= depthwise_scratch(c) && ctx->scratch != NULL) {
-    memset(ctx->scratch, c->pad, c->channels);
+    memset(ctx->scratch, c->pad, c->windows.channels);
     r.pads = ctx->scratch;
     if (c->micro->arrange_channels != NULL) {
       char *const arranged = (char *)ctx->scratch + padding_bytes(c);
@@ -410,7 +321,7 @@ static void run_depthwise(const et_kernel_ctx *ctx, const qconv *c) {
     }
   }
   et_parallel_for(ctx->pool, run_pixels, &r, c->product.m,
-                  GRAIN / (c->channels * c->product.k + 1) + 1);
+                  GRAIN / (c->windows.channels * c->product.k + 1) + 1);
 }
 
 // ---- entries

@@ -1,9 +1,10 @@
 """Bf16Products: f32 products with constant weights round their operands to bfloat16.
 
-Linear layers become operators of dialects/bf16_ops.py, with the epilogue that they have. Weights
-are stored in bfloat16, in the panels that the kernels read. Products of two computed tensors stay
-in f32. The setting `precision` asks for this pass. Relies on `meta["val"]`; runs after the passes
-that choose layouts and epilogues.
+Linear layers and convolutions of one group become operators of dialects/bf16_ops.py, with the
+epilogue that they have. Weights are stored in bfloat16, in the panels that the kernels read. Images
+are channels-last there: others are copied, if that is little beside the convolution. Products of
+two computed tensors stay in f32. The setting `precision` asks for this pass. Relies on
+`meta["val"]`; runs after the passes that choose layouts and epilogues.
 """
 
 from __future__ import annotations
@@ -12,20 +13,32 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.export import ExportedProgram
 
 from executorch_py.exir.dialects import bf16_ops
-from executorch_py.exir.dialects.edge_ops import edge_op
+from executorch_py.exir.dialects.edge_ops import edge_op, ops
 from executorch_py.exir.ir.constants import add_constants, drop_unused_constants
 from executorch_py.exir.ir.evaluate import is_plain
-from executorch_py.exir.ir.fake_values import fake_mode_of, is_contiguous
+from executorch_py.exir.ir.fake_values import (
+    evaluate,
+    fake_evaluation,
+    fake_mode_of,
+    is_contiguous,
+)
 from executorch_py.exir.ir.graph import erase_dead_nodes, foldable_constants
 from executorch_py.exir.ir.match import argument, is_call
 from executorch_py.exir.passes.base import Contract, Fact, Pass, facts
 
 _MM = ("aten::mm", "executorch_py::mm")
 _ADDMM = ("aten::addmm", "executorch_py::addmm")
+_CONVOLUTION = ("aten::convolution", "executorch_py::convolution")
 _TRANSPOSES = ("aten::permute_copy", "aten::transpose_copy.int", "aten::t_copy")
+
+
+_COPY = ops.edge.dim_order_ops._to_dim_order_copy.default
+# Multiply-adds of a convolution for each element of an image that is copied for it.
+_MIN_WORK_OF_COPIES = 128
 
 
 class Bf16Products(Pass):
@@ -34,9 +47,10 @@ class Bf16Products(Pass):
     contract = Contract(requires=facts(Fact.FUNCTIONAL))
 
     def run(self, program: ExportedProgram) -> bool:
-        if fake_mode_of(program.graph_module) is None:
+        mode = fake_mode_of(program.graph_module)
+        if mode is None:
             return False
-        lowering = _Lowering(program)
+        lowering = _Lowering(program, mode)
         changed = any([lowering.lower(node) for node in list(program.graph.nodes)])
         if changed:
             erase_dead_nodes(program.graph)
@@ -47,14 +61,18 @@ class Bf16Products(Pass):
 class _Lowering:
     """One program's top graph, its constants, and the packed ones that replace them."""
 
-    def __init__(self, program: ExportedProgram) -> None:
+    def __init__(self, program: ExportedProgram, mode: FakeTensorMode) -> None:
         self.program = program
+        self.mode = mode
         self.constants = {k: v for k, v in foldable_constants(program).items() if is_plain(v)}
         self.made: dict[tuple[Any, ...], fx.Node] = {}
+        self.copies: dict[fx.Node, fx.Node] = {}  # image -> channels-last copy
 
     def lower(self, node: fx.Node) -> bool:
         if not _is_f32(node):
             return False
+        if is_call(node, *_CONVOLUTION):
+            return self._lower_convolution(node)
         return is_call(node, *_MM, *_ADDMM) and self._lower_linear(node)
 
     def _lower_linear(self, node: fx.Node) -> bool:
@@ -74,6 +92,53 @@ class _Lowering:
         node.kwargs = {}
         node.target = edge_op(torch.ops.executorch_py.linear_bf16.default)
         return True
+
+    def _lower_convolution(self, node: fx.Node) -> bool:
+        image, kernel = argument(node, "input"), argument(node, "weight")
+        weight, bias = self._constant(kernel), argument(node, "bias")
+        geometry = [_pair(argument(node, k)) for k in ("stride", "padding", "dilation")]
+        if weight is None or weight.dim() != 4 or not _is_f32(image) or None in geometry:
+            return False
+        n, c_in, *size = weight.shape
+        if argument(node, "transposed") or argument(node, "groups") != 1 or 0 in weight.shape:
+            return False
+        if bias is not None and not self._is_bias(bias, n):
+            return False
+        text, numbers, tensors = _epilogue(node)
+        copied = [v for v in (image, node, *tensors) if not _is_channels_last(v)]
+        if copied and not _is_worth_copies(node, c_in * size[0] * size[1], copied):
+            return False
+        packed = self._made(
+            ("kernel", kernel.name),
+            "bf16_weight",
+            bf16_ops.packed_weight(bf16_ops.matrix_of_kernel(weight)),
+        )
+        operands = [self._channels_last(v, node) for v in (image, *tensors)]
+        target = edge_op(torch.ops.executorch_py.convolution_bf16.default)
+        args = (operands[0], packed, self._bias(bias), n, list(size), *geometry)
+        args += (text, numbers, operands[1:])
+        if _is_channels_last(node):
+            node.target, node.args, node.kwargs = target, args, {}
+            return True
+        result = self._call(node, target, *args)
+        node.replace_all_uses_with(self._call(node, _COPY, result, dim_order=[0, 1, 2, 3]))
+        return True
+
+    def _channels_last(self, image: fx.Node, before: fx.Node) -> fx.Node:
+        if _is_channels_last(image):
+            return image
+        if image not in self.copies:
+            self.copies[image] = self._call(before, _COPY, image, dim_order=[0, 2, 3, 1])
+        return self.copies[image]
+
+    def _call(self, before: fx.Node, target: Any, *args: Any, **kwargs: Any) -> fx.Node:
+        with self.program.graph.inserting_before(before):
+            node = self.program.graph.call_function(target, args, kwargs)
+        if "stack_trace" in before.meta:
+            node.meta["stack_trace"] = before.meta["stack_trace"]
+        with fake_evaluation(self.mode):
+            node.meta["val"] = evaluate(node)
+        return node
 
     def _matrix(self, node: Any) -> torch.Tensor | None:
         """The f32 weight [columns, terms] of a constant right operand."""
@@ -102,9 +167,7 @@ class _Lowering:
 
     def _made(self, key: tuple[Any, ...], base: str, value: torch.Tensor) -> fx.Node:
         if key not in self.made:
-            mode = fake_mode_of(self.program.graph_module)
-            assert mode is not None
-            with mode:
+            with self.mode:
                 example = torch.empty(value.shape, dtype=value.dtype)
             (self.made[key],) = add_constants(self.program, [(base, value, example, {})])
         return self.made[key]
@@ -115,6 +178,27 @@ def _epilogue(node: fx.Node) -> tuple[Any, ...]:
     if is_call(node, "aten::mm", "aten::addmm", "aten::convolution"):
         return "", [], []
     return tuple(argument(node, name) for name in ("chain", "numbers", "tensors"))
+
+
+def _pair(values: Any) -> list[int] | None:
+    """Two numbers of a convolution's attribute, if they are constants."""
+    if not all(isinstance(v, int) for v in values) or len(values) not in (1, 2):
+        return None
+    return [*values] * (2 // len(values))
+
+
+def _is_channels_last(node: fx.Node) -> bool:
+    value = node.meta["val"]
+    return bool(value.dim() == 4 and value.is_contiguous(memory_format=torch.channels_last))
+
+
+def _is_worth_copies(convolution: fx.Node, terms: int, images: list[fx.Node]) -> bool:
+    """Whether images of known sizes are few elements beside a convolution's multiply-adds."""
+    values = [n.meta["val"] for n in (convolution, *images)]
+    if not all(isinstance(size, int) for v in values for size in v.shape):
+        return False
+    copied = sum(v.numel() for v in values[1:])
+    return bool(values[0].numel() * terms >= _MIN_WORK_OF_COPIES * copied)
 
 
 def _is_f32(node: Any) -> bool:

@@ -407,6 +407,65 @@ static void work_memory_grows_with_the_product(void) {
   }
 }
 
+// ---- B in the panels of a file
+
+static void describe_stored(const void *ctx, size_t i, eti_gemm *g) {
+  const product *const p = ctx;
+  describe_product(ctx, i, g);
+  g->b = (eti_gemm_operand){.data = p->panels_b,
+                            .height = g->kernel->nr,
+                            .panel_step = ETI_GEMM_STORED * g->k,
+                            .k_step = ETI_GEMM_STORED,
+                            .stored = ETI_GEMM_STORED};
+  if (p->as_rows) eti_gemm_prefer_rows(g);
+}
+
+// A product whose B is packed as files have it has the bits of one that packs B; bytes of work.
+static bool stored_b_is_as_packed(const eti_gemm_kernel *kernel, size_t m, size_t n, size_t k,
+                                  bool as_rows, size_t bytes) {
+  const size_t padded = (n + ETI_GEMM_STORED - 1) / ETI_GEMM_STORED * ETI_GEMM_STORED;
+  float *const a = random_elements(ET_F32, m * k), *const b = random_elements(ET_F32, n * k);
+  float *const c = random_elements(ET_F32, m * n), *const expected = copy_of(c, m * n * sizeof *c);
+  float *const panels = malloc(padded * k * sizeof *panels);
+  void *const work = aligned_alloc(64, (bytes + 64) / 64 * 64);
+  product p = {.a = stored(a, ET_F32, m, k, true),
+               .b = stored(b, ET_F32, n, k, true),
+               .c = stored(expected, ET_F32, m, n, true),
+               .bias = b,
+               .init = ETI_GEMM_COLS,
+               .as_rows = as_rows};
+  const eti_gemm shape = {.kernel = kernel, .m = m, .n = n, .k = k, .ctx = &p};
+  // Columns after the last have a value that would be seen.
+  for (size_t i = 0; i < padded * k; i++) panels[i] = INFINITY;
+  for (size_t j = 0; j < n; j++) {
+    for (size_t kk = 0; kk < k; kk++)
+      panels[(j / ETI_GEMM_STORED * k + kk) * ETI_GEMM_STORED + j % ETI_GEMM_STORED] =
+          b[j * k + kk];
+  }
+  eti_gemm_run(NULL, &shape, 1, describe_product, &p, NULL, 0);
+  p.c.data = c, p.panels_b = panels;
+  eti_gemm_run(NULL, &shape, 1, describe_stored, &p, work, bytes);
+  const bool same = memcmp(c, expected, m * n * sizeof *c) == 0;
+  free(a), free(b), free(c), free(expected), free(panels), free(work);
+  return same;
+}
+
+static void products_with_stored_panels_have_the_same_bits(void) {
+  static const size_t ns[] = {1, 2, 15, 16, 17, 31, 32, 33, 48, 49, 130, 700},
+                      ms[] = {1, 3, 30, 300};
+  static const size_t ks[] = {1, 257, 1100};
+  for (int isa = 0; isa < ETI_ISA_COUNT; isa++) {
+    const eti_gemm_kernel *const kernel = eti_gemm_kernel_of_isa(ETI_ACC_F32, isa);
+    for (size_t i = 0; kernel != NULL && i < 12u * 4u * 3u; i++) {
+      const size_t n = ns[i % 12], m = ms[i / 12 % 4], k = ks[i / 48];
+      EXPECT(stored_b_is_as_packed(kernel, m, n, k, false, 1u << 20));
+      EXPECT(stored_b_is_as_packed(kernel, m, n, k, true, 1u << 20));
+      EXPECT(stored_b_is_as_packed(kernel, m, n, k, i % 2 == 0, 20000));
+      EXPECT(stored_b_is_as_packed(kernel, m, n, k, i % 2 == 0, 0));
+    }
+  }
+}
+
 // ---- packing
 
 static void gemm_packs_rows_like_the_scalar_one(void) {
@@ -458,6 +517,7 @@ static const et_test tests[] = {
     ET_CASE(products_without_work_memory_have_the_same_bits),
     ET_CASE(operands_in_place_need_no_work_memory),
     ET_CASE(work_memory_grows_with_the_product),
+    ET_CASE(products_with_stored_panels_have_the_same_bits),
     ET_CASE(gemm_packs_rows_like_the_scalar_one),
     ET_CASE(limits_are_those_of_the_scalar_kernel),
     ET_CASE(rows_over_several_panels_are_as_specified),

@@ -133,17 +133,43 @@ typedef eti_gemm_part part;
 // An operand whose current block is in panels: in place, or packed in work memory.
 typedef struct panels {
   const char *base;
-  size_t height, panel_bytes, k_step;
+  size_t height;  // of a tile
+  size_t width;   // of a panel in memory
+  size_t first;   // row or column of the first panel, counted from base
+  size_t panel_bytes, k_step;
 } panels;
 
 static panels ready(const eti_gemm_operand *o, size_t esize, size_t first, size_t k0) {
-  const size_t panel = first / o->height;
+  const size_t width = eti_gemm_panel_width(o), panel = first / width;
   return (panels){
       .base = (const char *)o->data + (panel * o->panel_step + k0 * o->k_step) * esize,
       .height = o->height,
+      .width = width,
+      .first = first % width,
       .panel_bytes = o->panel_step * esize,
       .k_step = o->k_step,
   };
+}
+
+// The operand of tile p, and the elements that a tile of several panels skips between them.
+static const char *panel_at(const panels *o, size_t p, size_t esize) {
+  const size_t at = o->first + p * o->height;
+  return o->width == o->height ? o->base + p * o->panel_bytes
+                               : o->base + at / o->width * o->panel_bytes + at % o->width * esize;
+}
+
+static size_t gap_of(const panels *o, size_t esize) {
+  return o->width < o->height ? o->panel_bytes / esize - o->width : 0;
+}
+
+// Byte `at` of the panels of a tile, read one after another, n_k deep. False if no panel is whole.
+static bool is_streamed(const panels *o) {
+  return o->k_step == o->width && o->width <= o->height;
+}
+
+static size_t streamed(const panels *o, size_t at, size_t n_k, size_t esize) {
+  const size_t whole = o->width * n_k * esize;
+  return o->width == o->height || whole == 0 ? at : at / whole * o->panel_bytes + at % whole;
 }
 
 static panels packed(const eti_gemm *g, const eti_gemm_operand *o, char *dst, size_t first,
@@ -153,8 +179,11 @@ static panels packed(const eti_gemm *g, const eti_gemm_operand *o, char *dst, si
     o->pack(g, dst + i / o->height * panel_bytes, o->height, first + i,
             eti_at_most(n - i, o->height), k0, n_k);
   }
-  return (panels){
-      .base = dst, .height = o->height, .panel_bytes = panel_bytes, .k_step = o->height};
+  return (panels){.base = dst,
+                  .height = o->height,
+                  .width = o->height,
+                  .panel_bytes = panel_bytes,
+                  .k_step = o->height};
 }
 
 typedef struct block {
@@ -174,23 +203,27 @@ static void limit(const eti_gemm *g, const block *k, char *c, size_t m, size_t n
 // Computes a single row: panels of B side by side while there are enough whole ones. Returns the
 // number of panels done.
 static size_t run_row(const eti_gemm *g, const block *k) {
-  const size_t es = g->kernel->esize, whole = k->n / k->b.height;
+  const size_t es = g->kernel->esize, whole = k->n / k->b.height, width = k->b.width;
+  const size_t columns = ETI_GEMM_ROW_PANELS * k->b.height, step = k->b.panel_bytes / es;
   size_t jp = 0;
   for (; jp + ETI_GEMM_ROW_PANELS <= whole; jp += ETI_GEMM_ROW_PANELS) {
     const size_t j = jp * k->b.height, at = k->init == ETI_GEMM_ROWS ? k->i : k->j + j;
+    const bool within = width > k->b.height;  // several tiles are in one panel
+    if (within && (k->b.first + j) % width + columns > width) break;
     g->kernel->tile_row(&(eti_gemm_tile){
         .k = k->n_k,
         .a = k->a.base,
         .a_step = k->a.k_step,
-        .b = k->b.base + jp * k->b.panel_bytes,
+        .b = panel_at(&k->b, jp, es),
         .b_step = k->b.k_step,
-        .b_panel_step = k->b.panel_bytes / es,
+        .b_gap = gap_of(&k->b, es),
+        .b_panel_step = within ? k->b.height : k->b.height / width * step,
         .c = k->c + j * es,
         .c_step = k->c_step,
         .init = k->init,
         .bias = g->bias == NULL ? NULL : (const char *)g->bias + at * es,
     });
-    limit(g, k, k->c + j * es, 1, ETI_GEMM_ROW_PANELS * k->b.height);
+    limit(g, k, k->c + j * es, 1, columns);
   }
   return jp;
 }
@@ -204,8 +237,9 @@ static void run_tile(const eti_gemm *g, const block *k, size_t ip, size_t jp, co
       .k = k->n_k,
       .a = k->a.base + ip * k->a.panel_bytes,
       .a_step = k->a.k_step,
-      .b = k->b.base + jp * k->b.panel_bytes,
+      .b = panel_at(&k->b, jp, es),
       .b_step = k->b.k_step,
+      .b_gap = gap_of(&k->b, es),
       .c = k->c + (i * k->c_step + j) * es,
       .c_step = k->c_step,
       .init = k->init,
@@ -226,17 +260,18 @@ static void run_block(const eti_gemm *g, const block *k, bool a_outside) {
   const size_t n_panels = (k->n + k->b.height - 1) / k->b.height;
   const size_t n_outer = a_outside ? m_panels : n_panels, n_inner = a_outside ? n_panels : m_panels;
   const panels *const far = a_outside ? &k->a : &k->b;
-  const size_t step = far->height * g->kernel->esize / n_inner;
+  const size_t es = g->kernel->esize, step = far->height * es / n_inner;
   if (k->m == 1) {
     for (size_t jp = run_row(g, k); jp < n_panels; jp++) run_tile(g, k, 0, jp, NULL, 0);
     return;
   }
   for (size_t outer = 0; outer < n_outer; outer++) {
-    const bool fetch = outer + 1 < n_outer && far->k_step == far->height;
-    const char *const next = far->base + (fetch ? (outer + 1) * far->panel_bytes : 0);
+    const bool fetch = outer + 1 < n_outer && is_streamed(far);
+    const char *const next = fetch ? panel_at(far, outer + 1, es) : far->base;
     for (size_t inner = 0; inner < n_inner; inner++) {
       run_tile(g, k, a_outside ? outer : inner, a_outside ? inner : outer,
-               next + (fetch ? inner * step * k->n_k : 0), fetch ? step : 0);
+               next + (fetch ? streamed(far, inner * step * k->n_k, k->n_k, es) : 0),
+               fetch ? step : 0);
     }
   }
 }
@@ -256,8 +291,9 @@ static void run_rows_tile(const eti_gemm *g, const rows_block *r, size_t ip, siz
       .k = g->k,
       .rows = r->rows + ip * r->each,
       .segment = g->a.segment,
-      .b = r->k.b.base + jp * r->k.b.panel_bytes,
+      .b = panel_at(&r->k.b, jp, es),
       .b_step = r->k.b.k_step,
+      .b_gap = gap_of(&r->k.b, es),
       .c = r->k.c + (i * r->k.c_step + j) * es,
       .c_step = r->k.c_step,
       .init = r->k.init,
@@ -277,13 +313,15 @@ static void run_rows_block(const eti_gemm *g, const rows_block *r) {
   const size_t n_panels = (r->k.n + g->b.height - 1) / g->b.height;
   const bool a_outside = g->k * g->n <= B_TINY_ELEMENTS;
   const size_t n_outer = a_outside ? m_panels : n_panels, n_inner = a_outside ? n_panels : m_panels;
-  const size_t step = r->k.b.height * g->kernel->esize / n_inner;
+  const panels *const b = &r->k.b;
+  const size_t es = g->kernel->esize, step = b->height * es / n_inner;
   for (size_t outer = 0; outer < n_outer; outer++) {
-    const bool fetch = !a_outside && outer + 1 < n_outer && r->k.b.k_step == r->k.b.height;
-    const char *const next = r->k.b.base + (fetch ? (outer + 1) * r->k.b.panel_bytes : 0);
+    const bool fetch = !a_outside && outer + 1 < n_outer && is_streamed(b);
+    const char *const next = fetch ? panel_at(b, outer + 1, es) : b->base;
     for (size_t inner = 0; inner < n_inner; inner++) {
       run_rows_tile(g, r, a_outside ? outer : inner, a_outside ? inner : outer,
-                    next + (fetch ? inner * step * g->k : 0), fetch ? step : 0);
+                    next + (fetch ? streamed(b, inner * step * g->k, g->k, es) : 0),
+                    fetch ? step : 0);
     }
   }
 }

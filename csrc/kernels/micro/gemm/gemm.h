@@ -22,6 +22,8 @@
 //
 // The same description fits packed weights (panel_step = h·k, k_step = h), a row-major matrix used
 // as B in place (panel_step = nr, k_step = row length), and a column-major one used as A in place.
+// B in a file is in panels of ETI_GEMM_STORED columns, which every variant reads in place: nr is a
+// multiple of that, so a tile reads several, or a divisor, so several tiles read one.
 // Rows of A with adjacent k may also be read in place, through a table of pointers. Other layouts
 // are copied into such panels, block by block, by the operand's pack function.
 //
@@ -40,7 +42,7 @@
 
 // ---- micro-kernels
 
-enum { ETI_GEMM_CHUNK = 256, ETI_GEMM_ROW_PANELS = 4 };
+enum { ETI_GEMM_CHUNK = 256, ETI_GEMM_ROW_PANELS = 4, ETI_GEMM_STORED = 16 };
 
 typedef enum eti_gemm_init {
   ETI_GEMM_ZERO,  // start at 0
@@ -60,6 +62,7 @@ typedef struct eti_gemm_tile {
   size_t segment;           // `segment` values of k (the last may be shorter)
   const void *b;
   size_t b_step;
+  size_t b_gap;  // elements between columns ETI_GEMM_STORED - 1 and ETI_GEMM_STORED of B
   void *c;
   size_t c_step;
   eti_gemm_init init;
@@ -136,6 +139,7 @@ typedef struct eti_gemm_operand {
   size_t height;      // rows (A) or columns (B) per panel; ≤ mr for A, = nr for B
   size_t panel_step;  // elements from panel to panel
   size_t k_step;      // elements from k to k + 1
+  size_t stored;      // B: columns per panel of data, ETI_GEMM_STORED; 0: height
   eti_gemm_pack_fn pack;
   eti_gemm_point_fn point;  // A, when B is in panels: read as rows; height ≤ rows_mr
   size_t segment;
@@ -178,6 +182,11 @@ struct eti_gemm {
   size_t job;
 };
 
+// Rows or columns of a panel of an operand's data.
+static inline size_t eti_gemm_panel_width(const eti_gemm_operand *o) {
+  return o->stored != 0 ? o->stored : o->height;
+}
+
 // True if a job agrees with its shape and has operands and a destination.
 static inline bool eti_gemm_is_valid(const eti_gemm *g, const eti_gemm *shape) {
   const eti_gemm_operand *const a = &g->a, *const b = &g->b;
@@ -187,6 +196,7 @@ static inline bool eti_gemm_is_valid(const eti_gemm *g, const eti_gemm *shape) {
          a->height <= (a->point != NULL ? g->kernel->rows_mr : g->kernel->mr) &&
          (a->point == NULL || (a->segment > 0 && b->data != NULL)) &&
          (b->data != NULL || b->pack != NULL) && b->height == g->kernel->nr &&
+         (b->stored == 0 || (b->stored == ETI_GEMM_STORED && b->data != NULL)) && a->stored == 0 &&
          (g->c != NULL || (g->store != NULL && (g->init != ETI_GEMM_KEEP || g->load != NULL))) &&
          (!has_bias || g->bias != NULL) && (g->range == NULL || g->kernel->limit != NULL);
 }

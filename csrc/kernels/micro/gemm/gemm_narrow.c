@@ -26,7 +26,8 @@ _Static_assert(sizeof(room) < 1536, "the stack that the head of this file names"
 
 // Elements from `first` to the end of a panel, at most n.
 static size_t within_panel(const eti_gemm_operand *o, size_t first, size_t n) {
-  return o->data == NULL ? n : eti_at_most(n, o->height - first % o->height);
+  const size_t width = eti_gemm_panel_width(o);
+  return o->data == NULL ? n : eti_at_most(n, width - first % width);
 }
 
 // Sets the operand of a tile: in place, or n lanes packed at `dst`.
@@ -37,7 +38,8 @@ static const void *lanes_of(const eti_gemm *g, const eti_gemm_operand *o, char *
     o->pack(g, dst, n, first, n, k0, n_k);
     return dst;
   }
-  const size_t at = first / o->height * o->panel_step + k0 * o->k_step + first % o->height;
+  const size_t width = eti_gemm_panel_width(o);
+  const size_t at = first / width * o->panel_step + k0 * o->k_step + first % width;
   *step = o->k_step;
   return (const char *)o->data + at * g->kernel->esize;
 }

@@ -61,9 +61,9 @@ static inline float32x4_t limit(float32x4_t v, float32x4_t low, float32x4_t high
 #define SUFFIX f32__neon
 #define VEC float32x4_t
 #define LANES 4
-#define MR 8
-#define ROWS_MR 8
-#define NV 3
+#define MR 6
+#define ROWS_MR 6
+#define NV 4
 #define V_SET1(x) vdupq_n_f32(x)
 #define V_LOAD(p) vld1q_f32(p)
 #define V_STORE(p, v) vst1q_f32(p, v)
@@ -111,7 +111,7 @@ static inline float32x4_t limit(float32x4_t v, float32x4_t low, float32x4_t high
 #include "kernels/micro/gemm/gemm_tile.body.h"
 
 const eti_gemm_kernel eti_gemm_neon[ETI_ACC_COUNT] = {
-    [ETI_ACC_F32] = {ET_F32, 4, 8, 12, 8, ETI_GEMM_BUILT(F32, tile_f32__neon),
+    [ETI_ACC_F32] = {ET_F32, 4, 6, 16, 6, ETI_GEMM_BUILT(F32, tile_f32__neon),
                      ETI_GEMM_BUILT(F32, tile_rows_f32__neon),
                      ETI_GEMM_BUILT(F32, pack_rows_f32__neon),
                      ETI_GEMM_BUILT(F32, tile_row_f32__neon), ETI_GEMM_BUILT(F32, limit_f32__neon)},

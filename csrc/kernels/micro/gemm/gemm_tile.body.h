@@ -9,6 +9,7 @@
 //   FACTOR, V_FACTOR(x)                 optional: type and value of an element of A as the a of
 //                                       V_FMA; else a vector of it
 //   V_LOAD_N(p, n) V_STORE_N(p, v, n)   the first n lanes, 1 ≤ n < LANES
+//   B_GAPS                              defined when nr > ETI_GEMM_STORED = LANES: B may have gaps
 //   PACK_ROWS                           defined when the including file has a pack_rows of its own
 // A tile keeps m × NV accumulators in registers; each k costs NV loads of B, m broadcasts of A and
 // m · NV FMAs. MR is chosen so that the accumulators, one row of B and one broadcast fill the
@@ -21,6 +22,12 @@
 #define CAT_(a, b) a##_##b
 #define CAT(a, b) CAT_(a, b)
 #define FN(name) CAT(name, SUFFIX)
+#ifdef B_GAPS
+_Static_assert(LANES == ETI_GEMM_STORED && NV == 2, "the gap is between two vectors");
+#define B_AT(v) ((v) * LANES + ((v) == 0 ? 0 : b_gap))
+#else
+#define B_AT(v) ((v) * LANES)
+#endif
 #define LOAD_EDGE(p, v) ((whole || (v) + 1 != nv) ? V_LOAD(p) : V_LOAD_N(p, tail))
 #define INLINE static inline __attribute__((always_inline))
 
@@ -80,7 +87,8 @@ INLINE void FN(tile_of)(const eti_gemm_tile *t, const size_t m, const size_t nv,
   FN(start)(acc, t, m, nv, whole, tail);
   const T *a = t->a;
   const T *b = t->b;
-  const size_t a_step = t->a_step, b_step = t->b_step;
+  const size_t a_step = t->a_step, b_step = t->b_step, b_gap = t->b_gap;
+  (void)b_gap;
   const char *ahead = t->ahead;
   const size_t ahead_step = t->ahead_step;
   size_t left = t->k;
@@ -91,7 +99,7 @@ INLINE void FN(tile_of)(const eti_gemm_tile *t, const size_t m, const size_t nv,
       VEC bv[NV];
       __builtin_prefetch(ahead, 0, 2);
       ahead += ahead_step;
-      for (size_t v = 0; v < nv; v++) bv[v] = LOAD_EDGE(b + v * LANES, v);
+      for (size_t v = 0; v < nv; v++) bv[v] = LOAD_EDGE(b + B_AT(v), v);
       for (size_t i = 0; i < m; i++) {
         const FACTOR av = V_FACTOR(a[i]);
         for (size_t v = 0; v < nv; v++) acc[i][v] = V_FMA(av, bv[v], acc[i][v]);
@@ -113,7 +121,8 @@ INLINE void FN(rows_of)(const eti_gemm_tile *t, const size_t m, const size_t nv,
   const void *const *rows = t->rows;
   const T *p[MR] = {NULL};  // the first ROWS_MR of them
   const T *b = t->b;
-  const size_t b_step = t->b_step;
+  const size_t b_step = t->b_step, b_gap = t->b_gap;
+  (void)b_gap;
   const char *ahead = t->ahead;
   const size_t ahead_step = t->ahead_step;
   size_t left = t->k, in_segment = 0;
@@ -132,7 +141,7 @@ INLINE void FN(rows_of)(const eti_gemm_tile *t, const size_t m, const size_t nv,
         VEC bv[NV];
         __builtin_prefetch(ahead, 0, 2);
         ahead += ahead_step;
-        for (size_t v = 0; v < nv; v++) bv[v] = LOAD_EDGE(b + v * LANES, v);
+        for (size_t v = 0; v < nv; v++) bv[v] = LOAD_EDGE(b + B_AT(v), v);
         for (size_t i = 0; i < m; i++) {
           const FACTOR av = V_FACTOR(p[i][k]);
           for (size_t v = 0; v < nv; v++) acc[i][v] = V_FMA(av, bv[v], acc[i][v]);
@@ -174,6 +183,8 @@ static void FN(tile_row)(const eti_gemm_tile *t) {
   const T *a = t->a;
   const T *b = t->b;
   const size_t a_step = t->a_step, b_step = t->b_step, b_panel_step = t->b_panel_step;
+  const size_t b_gap = t->b_gap;
+  (void)b_gap;
   size_t left = t->k;
   bool add = t->init == ETI_GEMM_ADD;
   do {
@@ -182,7 +193,7 @@ static void FN(tile_row)(const eti_gemm_tile *t) {
       const FACTOR av = V_FACTOR(*a);
       for (size_t p = 0; p < ETI_GEMM_ROW_PANELS; p++) {
         for (size_t v = 0; v < NV; v++)
-          acc[p][v] = V_FMA(av, V_LOAD(b + p * b_panel_step + v * LANES), acc[p][v]);
+          acc[p][v] = V_FMA(av, V_LOAD(b + p * b_panel_step + B_AT(v)), acc[p][v]);
       }
       a += a_step;
       b += b_step;
@@ -213,6 +224,12 @@ INLINE void FN(tile_vectors)(const eti_gemm_tile *t, const size_t m, const size_
 
 INLINE void FN(tile_width)(const eti_gemm_tile *t, const size_t m, const size_t n,
                            const bool as_rows) {
+#if NV > 3
+  if (n > 3 * LANES) {
+    FN(tile_vectors)(t, m, 4, n, as_rows);
+    return;
+  }
+#endif
 #if NV > 2
   if (n > 2 * LANES) {
     FN(tile_vectors)(t, m, 3, n, as_rows);
@@ -300,6 +317,7 @@ static void FN(pack_rows)(void *dst, size_t width, const void *src, size_t row_s
 
 #undef INLINE
 #undef LOAD_EDGE
+#undef B_AT
 #undef FN
 #undef CAT
 #undef CAT_
@@ -320,4 +338,5 @@ static void FN(pack_rows)(void *dst, size_t width, const void *src, size_t row_s
 #undef V_LOAD_N
 #undef V_STORE_N
 #undef PACK_ROWS
+#undef B_GAPS
 #undef V_LIMIT

@@ -336,6 +336,8 @@ ET_OP_PREPARED("executorch_py::convolution.out", op_convolution_epilogue_out, pr
 ET_OP_PREPARED("executorch_py::convolution_bf16.out", op_convolution_bf16_out, prepare_convolution_bf16_out, 13, ET_DTYPE_BIT(ET_F32) | ET_DTYPE_BIT(ET_BF16), ET_DTYPE_BIT(ET_F32), .max_rank = 4, .needs_prepare = true)
 ET_OP_PREPARED("executorch_py::linear_bf16.out", op_linear_bf16_out, prepare_linear_bf16_out, 9, ET_DTYPE_BIT(ET_F32) | ET_DTYPE_BIT(ET_BF16), ET_DTYPE_BIT(ET_F32), .needs_prepare = true)
 ET_OP_PREPARED("executorch_py::mm.out", op_mm_epilogue_out, prepare_mm_epilogue_out, 7, ET_DTYPE_BIT(ET_F32), ET_DTYPE_BIT(ET_F32), .needs_prepare = true)
+ET_OP_PREPARED("executorch_py::packed_convolution.out", op_packed_convolution_out, prepare_packed_convolution_out, 15, ET_DTYPE_BIT(ET_F32), ET_DTYPE_BIT(ET_F32), .needs_prepare = true)
+ET_OP_PREPARED("executorch_py::packed_linear.out", op_packed_linear_out, prepare_packed_linear_out, 9, ET_DTYPE_BIT(ET_F32), ET_DTYPE_BIT(ET_F32), .needs_prepare = true)
 ET_OP("executorch_py::qadd.out", op_qadd_out, 12, ET_DTYPE_BIT(ET_I8), ET_DTYPE_BIT(ET_I8))
 ET_OP_PREPARED("executorch_py::qconvolution.out", op_qconvolution_out, prepare_qconvolution_out, 17, ET_DTYPE_BIT(ET_I8) | ET_DTYPE_BIT(ET_I32) | ET_DTYPE_BIT(ET_F32), ET_DTYPE_BIT(ET_I8), .max_rank = 5)
 ET_OP_PREPARED("executorch_py::qlinear.out", op_qlinear_out, prepare_qlinear_out, 11, ET_DTYPE_BIT(ET_I8) | ET_DTYPE_BIT(ET_I32) | ET_DTYPE_BIT(ET_F32), ET_DTYPE_BIT(ET_I8))

@@ -62,6 +62,9 @@ typedef struct eti_epilogue_call {
   const et_tensor *tensors[ETI_EPILOGUE_TENSORS];
 } eti_epilogue_call;
 
+// True if the text is empty: an operator whose epilogue is optional then calls nothing below.
+bool eti_epilogue_is_absent(et_value *const *args, size_t i);
+
 // Parses text and numbers, the first of ETI_EPILOGUE_ARGS arguments from position i on, into method
 // memory. *out stays NULL while measuring.
 et_status eti_epilogue_prepare(et_prepare_ctx *ctx, et_value *const *args, size_t i,

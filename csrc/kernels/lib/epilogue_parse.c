@@ -140,6 +140,10 @@ static et_status parse_epilogue(const et_kernel_ctx *ctx, et_value *const *args,
   return ET_OK;
 }
 
+bool eti_epilogue_is_absent(et_value *const *args, size_t i) {
+  return args[i] != NULL && args[i]->tag == ET_STRING && args[i]->as.string[0] == '\0';
+}
+
 // Measuring parses as well: a text that loading would refuse is refused before memory is claimed.
 et_status eti_epilogue_prepare(et_prepare_ctx *ctx, et_value *const *args, size_t i,
                                const eti_epilogue **out) {

@@ -4,6 +4,7 @@
 #include "kernels/op/gemm_op.h"
 
 #include "kernels/kernel.h"
+#include "kernels/lib/packed_weight.h"
 
 #include <string.h>
 
@@ -62,7 +63,7 @@ static void transpose_op(eti_gemm_op *p) {
 }
 
 static bool wants_transpose(const eti_gemm_op *p) {
-  return p->c.k_step != 1 && p->c.row_step == 1 && p->n > 1 && p->m > 1;
+  return !p->b_is_stored && p->c.k_step != 1 && p->c.row_step == 1 && p->n > 1 && p->m > 1;
 }
 
 static void load_bias(const eti_gemm *g, void *tile, size_t step, size_t i, size_t m, size_t j,
@@ -203,6 +204,7 @@ static void describe_job(const void *ctx, size_t i, eti_gemm *g) {
         (const char *)ready->b + i % ready->n_jobs * eti_gemm_packed_elements(p->n, nr, p->k) * es;
     g->b = (eti_gemm_operand){.data = data, .height = nr, .panel_step = nr * p->k, .k_step = nr};
   }
+  if (p->b_is_stored) g->b = eti_packed_weight_operand(g->kernel, p->b.data, 0, p->n, p->k);
   eti_gemm_prefer_rows(g);
   set_init(p, g);
   if (p->has_bias) {
@@ -282,7 +284,8 @@ et_status eti_gemm_op_prepare(et_prepare_ctx *ctx, eti_gemm_op *p, eti_gemm_op_p
   eti_gemm_op_panels ready = {.transposed = wants_transpose(p)};
   if (ready.transposed) transpose_op(p);
   const eti_gemm shape = shape_of(p);
-  const bool a_known = p->a.data != NULL, b_known = p->b.data != NULL && !a_known;
+  const bool a_known = p->a.data != NULL && !p->b_is_stored;
+  const bool b_known = p->b.data != NULL && !a_known && !p->b_is_stored;
   if (a_known) {
     ready.a_height = eti_gemm_a_height(shape.kernel, p->m);
     ET_TRY(claim_panels(ctx, p, true, ready.a_height, &ready.n_jobs, &ready.a));

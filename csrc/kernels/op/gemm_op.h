@@ -19,8 +19,9 @@ typedef struct eti_gemm_op {
   et_dtype dtype;
   eti_gemm_view a, b, c, bias;
   bool has_bias;
-  bool is_dynamic;  // other runs may have fewer rows or columns
-  eti_shape outer;  // sizes of the dimensions that number the jobs
+  bool b_is_stored;  // b.data are the panels of packed_weight.h, for all jobs
+  bool is_dynamic;   // other runs may have fewer rows or columns
+  eti_shape outer;   // sizes of the dimensions that number the jobs
   ptrdiff_t a_outer[ET_MAX_RANK], b_outer[ET_MAX_RANK], c_outer[ET_MAX_RANK],
       bias_outer[ET_MAX_RANK];
   eti_scalar alpha, beta;

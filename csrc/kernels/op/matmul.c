@@ -2,6 +2,7 @@
 // into one description, which gemm_op.h prepares and runs. Layouts of all tensors are free.
 #include "kernels/kernel.h"
 #include "kernels/op/gemm_op.h"
+#include "kernels/lib/packed_weight.h"
 #include "kernels/ops.h"
 
 #include <string.h>
@@ -342,7 +343,7 @@ et_status prepare_linear_out(et_prepare_ctx *ctx, et_value *const *args) {
   return prepare_product(ctx, args, read_linear);
 }
 
-// ---- executorch_py::mm and addmm: the same, then an epilogue
+// ---- executorch_py::mm, addmm and packed_linear: the same, then an epilogue
 
 enum { MAX_PLAIN_ARGS = 5 };
 
@@ -350,6 +351,25 @@ typedef struct epilogue_state {
   const eti_epilogue *epilogue;
   eti_gemm_op_panels *panels;  // or NULL
 } epilogue_state;
+
+// (input, weight in panels, bias, channels); the epilogue may be absent.
+static et_status read_packed_linear(const et_kernel_ctx *ctx, et_value *const *args,
+                                    eti_gemm_op *p) {
+  et_tensor *x, *panels;
+  int64_t n;
+  ET_TRY(eti_arg_tensor(ctx, args, 0, &x));
+  ET_TRY(eti_arg_tensor(ctx, args, 1, &panels));
+  ET_TRY(eti_arg_int(ctx, args, 3, &n));
+  ET_CHECK(x->rank >= 1, ctx->err, ET_INVALID_ARGUMENT,
+           "packed_linear: input: expected rank 1 or more, got 0");
+  const int64_t sizes[2] = {n, x->sizes[x->rank - 1u]};
+  eti_unpacked_weight w;
+  ET_TRY(eti_unpacked_weight_init(ctx, "packed_linear", sizes, 2, panels, &w));
+  et_value *const plain[] = {args[0], &w.value, args[2], args[4]};
+  ET_TRY(eti_packed_weight_check(ctx, "packed_linear", panels, 1, (size_t)n, (size_t)sizes[1]));
+  p->b_is_stored = true;
+  return read_linear(ctx, plain, p);
+}
 
 // Separates the plain arguments from those of the epilogue, which follow the first n.
 static void plain_args(et_value *const *args, size_t n, et_value *plain[MAX_PLAIN_ARGS + 1]) {
@@ -366,9 +386,11 @@ static et_status run_with_epilogue(et_kernel_ctx *ctx, et_value *const *args, si
   eti_epilogue_call epilogue;
   ET_TRY(read(ctx, plain, &p));
   const et_tensor *const out = plain[n]->as.tensor;
-  ET_TRY(eti_epilogue_bind(ctx, args, n, state == NULL ? NULL : state->epilogue, out, &epilogue));
-  p.epilogue = &epilogue;
-  bool is_done = false;
+  bool is_done = p.b_is_stored && eti_epilogue_is_absent(args, n);
+  if (!is_done) {
+    ET_TRY(eti_epilogue_bind(ctx, args, n, state == NULL ? NULL : state->epilogue, out, &epilogue));
+    p.epilogue = &epilogue;
+  }
   eti_gemm_op_run(ctx, &p, state->panels, &is_done);
   if (!is_done) eti_epilogue_all(ctx->pool, &epilogue, out, out);
   return ET_OK;
@@ -379,7 +401,8 @@ static et_status prepare_with_epilogue(et_prepare_ctx *ctx, et_value *const *arg
   et_value *plain[MAX_PLAIN_ARGS + 1];
   plain_args(args, n, plain);
   epilogue_state ready = {.panels = NULL};
-  ET_TRY(eti_epilogue_prepare(ctx, args, n, &ready.epilogue));
+  if (read != read_packed_linear || !eti_epilogue_is_absent(args, n))
+    ET_TRY(eti_epilogue_prepare(ctx, args, n, &ready.epilogue));
   if (!ctx->is_minimal) {
     const et_kernel_ctx k = eti_prepare_args(ctx);
     eti_gemm_op p = {.n_jobs = 0};
@@ -404,4 +427,10 @@ et_status op_addmm_epilogue_out(et_kernel_ctx *ctx, et_value *const *args) {
 }
 et_status prepare_addmm_epilogue_out(et_prepare_ctx *ctx, et_value *const *args) {
   return prepare_with_epilogue(ctx, args, 5, read_addmm);
+}
+et_status op_packed_linear_out(et_kernel_ctx *ctx, et_value *const *args) {
+  return run_with_epilogue(ctx, args, 4, read_packed_linear);
+}
+et_status prepare_packed_linear_out(et_prepare_ctx *ctx, et_value *const *args) {
+  return prepare_with_epilogue(ctx, args, 4, read_packed_linear);
 }

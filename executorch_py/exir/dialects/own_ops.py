@@ -2,9 +2,9 @@
 
 An epilogue is a list of element-wise steps on the result, computed while it is in the cache;
 csrc/kernels/lib/epilogue.h describes its text. `winograd_convolution` computes the same sums by
-fewer products, rounded in other places; no steps are an empty text there. Only this project's
-runtime has these operators.
-Importing this module defines them in torch, where the steps are computed one by one.
+fewer products, rounded in other places. Operators named `packed_…` read weights in panels
+(packed_weights.py). No steps are an empty text for these. Only this project's runtime has these
+operators. Importing this module defines them in torch, where the steps are computed one by one.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from typing import Any
 
 import torch
 from torch.library import Library
+
+from executorch_py.exir.dialects.packed_weights import unpacked_kernel, unpacked_linear_weight
 
 LIBRARY = "executorch_py"
 # Limits of csrc/kernels/lib/epilogue.h.
@@ -77,6 +79,20 @@ def apply_epilogue(
     return running
 
 
+def _packed_convolution(
+    input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, *rest: Any
+) -> torch.Tensor:
+    *geometry, shape = rest
+    kernel = unpacked_kernel(weight, shape, geometry[-1])
+    return torch.ops.aten.convolution.default(input, kernel, bias, *geometry)
+
+
+def _packed_linear(
+    input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, channels: int
+) -> torch.Tensor:
+    return torch.nn.functional.linear(input, unpacked_linear_weight(weight, channels), bias)
+
+
 _DEFINITIONS: tuple[tuple[str, str, Callable[..., torch.Tensor]], ...] = (
     ("convolution", _CONVOLUTION, torch.ops.aten.convolution.default),
     (
@@ -87,6 +103,12 @@ _DEFINITIONS: tuple[tuple[str, str, Callable[..., torch.Tensor]], ...] = (
     ("addmm", _ADDMM, lambda c, a, b, beta, alpha: torch.addmm(c, a, b, beta=beta, alpha=alpha)),
     ("mm", "Tensor self, Tensor mat2", torch.ops.aten.mm.default),
     ("chain", "Tensor self", lambda x: x),
+    ("packed_convolution", f"{_CONVOLUTION}, SymInt[] weight_shape", _packed_convolution),
+    (
+        "packed_linear",
+        "Tensor input, Tensor weight, Tensor? bias, SymInt channels",
+        _packed_linear,
+    ),
 )
 
 

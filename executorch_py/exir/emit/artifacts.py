@@ -17,6 +17,8 @@ from executorch_py.exir.serialize.pte import PTEFile, serialize_pte_binary
 if TYPE_CHECKING:
     from executorch_py.exir.emit import EmitterOutput
 
+CACHE_LINE = 64  # bytes
+
 
 def serialize_for_executorch(
     emitter_output: EmitterOutput,
@@ -32,7 +34,7 @@ def serialize_for_executorch(
         PTEFile(emitter_output.program, emitter_output.mutable_data, named_data_store),
         extract_delegate_segments=config.extract_delegate_segments,
         segment_alignment=config.segment_alignment,
-        constant_tensor_alignment=config.constant_tensor_alignment,
+        constant_tensor_alignment=config.constant_tensor_alignment or _alignment(config),
         delegate_alignment=config.delegate_alignment,
     )
     store = NamedDataStore()
@@ -51,6 +53,11 @@ def serialize_for_executorch(
         else:
             files[tag] = serialize_data_file(payload, config.segment_alignment)
     return program_file, files
+
+
+def _alignment(config: Any) -> int | None:
+    """Alignment of constants: packed weights are read in place, a cache line at a time."""
+    return CACHE_LINE if config.own_operators and config.prepack else None
 
 
 def _external_layouts(program: Program) -> dict[str, TensorLayout]:

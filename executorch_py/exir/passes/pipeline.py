@@ -16,6 +16,7 @@ from executorch_py.exir.passes.fuse.fast_math import FastMath
 from executorch_py.exir.passes.fuse.fuse_attention import FuseAttention
 from executorch_py.exir.passes.fuse.fuse_batch_norm import FuseBatchNorm
 from executorch_py.exir.passes.fuse.fuse_epilogues import FuseEpilogues
+from executorch_py.exir.passes.fuse.prepack_weights import PrepackWeights
 from executorch_py.exir.passes.inplace.concat_in_place import ConcatInPlace
 from executorch_py.exir.passes.inplace.elide_slice_copies import ElideSliceCopies
 from executorch_py.exir.passes.inplace.elide_write_back import ElideWriteBack
@@ -148,6 +149,8 @@ TO_EXECUTORCH: tuple[Step, ...] = (
     Step(Bf16Products, lambda c: c.precision == "bf16"),
     # After epilogues, which the convolutions that it replaces have then.
     Step(FastMath, lambda c: c.own_operators and c.math == "fast"),
+    # After all passes that know operators on plain weights.
+    Step(PrepackWeights, lambda c: c.own_operators and c.prepack),
     # From here on operators write to their operands; rules for functional graphs end above.
     Step(RestoreMutations),
     # In-place operators before write-back, which then sees the buffers that need no copy.

@@ -116,6 +116,10 @@ class ExecutorchBackendConfig:
     # Not upstream's. With own_operators: "fast" lets 3 x 3 convolutions round their sums in other
     # places (Winograd's method) where that is faster; "exact" keeps every bit.
     math: str = "exact"
+    # Not upstream's. With own_operators: store f32 weights in the panels that the kernels read.
+    # Nothing is packed in the first run, and processes share the pages of the file. False stores
+    # them as the model has them.
+    prepack: bool = True
 
     def __post_init__(self) -> None:
         expect_flags(self)

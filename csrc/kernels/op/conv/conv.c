@@ -13,6 +13,7 @@
 
 #include "kernels/kernel.h"
 #include "kernels/micro/gemm/gemm.h"
+#include "kernels/lib/packed_weight.h"
 #include "kernels/ops.h"
 
 #include <string.h>
@@ -146,7 +147,10 @@ et_status eti_conv_read(const et_kernel_ctx *ctx, et_value *const *args, eti_con
   c->n_taps = (size_t)(c->kernel[0] * c->kernel[1] * c->kernel[2]);
   c->k = c->n_taps * c->c_in;
   c->pixels = (size_t)(c->out.sizes[0] * c->out.sizes[1] * c->out.sizes[2]);
-  return ET_OK;
+  if (c->stored == NULL) return ET_OK;
+  ET_CHECK(!c->transposed, ctx->err, ET_NOT_SUPPORTED,
+           "convolution: packed weights: expected transposed False, got True");
+  return eti_packed_weight_check(ctx, "convolution", c->stored, c->groups, c->c_out, c->k);
 }
 
 // ---- layouts
@@ -163,7 +167,7 @@ static bool is_pointwise(const eti_conv *c) {
 
 static eti_conv_way best_way(const eti_conv *c) {
   const bool by_planes = c->out.c_step != 1 || c->out.steps[2] == 1;
-  if (!by_planes || c->ready.stage == ETI_CONV_TO_PIXELS ||
+  if (c->stored != NULL || !by_planes || c->ready.stage == ETI_CONV_TO_PIXELS ||
       (c->pixels <= ETI_CONV_FEW_PIXELS && c->c_out >= ETI_CONV_FEW_CHANNELS))
     return ETI_CONV_BY_CHANNEL;
   return ETI_CONV_BY_PIXEL;
@@ -239,7 +243,8 @@ static void use_patches(const eti_conv *c, eti_gemm *g, bool as_a) {
   }
   const size_t height = as_a ? eti_gemm_a_most(g->kernel, g->m) : g->kernel->nr;
   *(as_a ? &g->a : &g->b) = (eti_gemm_operand){.height = height, .pack = eti_conv_pack_patches};
-  if (as_a && c->x.c_step == 1 && c->ready.panels != NULL && c->ready.zeros != NULL && c->k > 0 &&
+  const bool is_packed = c->stored != NULL || c->ready.panels != NULL;
+  if (as_a && c->x.c_step == 1 && is_packed && c->ready.zeros != NULL && c->k > 0 &&
       c->n_taps <= ETI_GEMM_MAX_SEGMENTS && c->c_in >= ETI_CONV_LONG_SEGMENT &&
       c->x_esize == g->kernel->esize) {
     g->a = (eti_gemm_operand){.height = eti_gemm_rows_height(g->kernel, g->m),
@@ -249,6 +254,11 @@ static void use_patches(const eti_conv *c, eti_gemm *g, bool as_a) {
 }
 
 static void use_weights(const eti_conv *c, eti_gemm *g, bool as_a) {
+  if (c->stored != NULL) {
+    g->b = eti_packed_weight_operand(g->kernel, c->w, g->job % c->groups, c->c_out, c->k);
+    g->b.pack = eti_conv_pack_weights;  // names the weights; nothing is packed
+    return;
+  }
   const size_t height = c->ready.panels != NULL ? c->ready.height
                         : as_a                  ? eti_gemm_a_height(g->kernel, c->c_out)
                                                 : g->kernel->nr;
@@ -396,10 +406,9 @@ static void run_staged(const et_kernel_ctx *ctx, const eti_conv *c, size_t n_pha
   }
 }
 
-// Runs a convolution; the epilogue is applied by its only phase, or over the whole result at the
-// end.
-static void run_conv(const et_kernel_ctx *ctx, eti_conv *c, const eti_epilogue_call *epilogue,
-                     const et_tensor *out) {
+// The epilogue is applied by the only phase, or over the whole result at the end.
+void eti_conv_run(const et_kernel_ctx *ctx, eti_conv *c, const eti_epilogue_call *epilogue,
+                  const et_tensor *out) {
   eti_conv_state *const state = ctx->state;
   const size_t n_phases = eti_conv_n_phases(c);
   bool is_done = false;
@@ -412,8 +421,9 @@ static void run_conv(const et_kernel_ctx *ctx, eti_conv *c, const eti_epilogue_c
     if (epilogue != NULL) eti_epilogue_all(ctx->pool, epilogue, out, out);
     return;
   }
-  if (state != NULL && state->panels != NULL) {
+  if (state != NULL && (c->stored != NULL || state->panels != NULL)) {
     c->ready = *state;
+    if (c->stored != NULL) c->ready.way = ETI_CONV_BY_CHANNEL;
   } else if (n_phases > 0) {
     const eti_conv first = eti_conv_phase(c, 0);
     c->ready.way = best_way(&first);
@@ -434,7 +444,7 @@ et_status op_convolution_out(et_kernel_ctx *ctx, et_value *const *args) {
   ET_TRY(eti_conv_read(ctx, args, &c));
   const et_tensor *const out = args[9]->as.tensor;
   ET_TRY(eti_conv_follow(ctx, ctx->state, out, &c));
-  run_conv(ctx, &c, NULL, out);
+  eti_conv_run(ctx, &c, NULL, out);
   return ET_OK;
 }
 
@@ -450,6 +460,7 @@ static size_t phase_bytes(eti_conv *phase, bool is_dynamic, size_t n_threads) {
     phase->x.data = any;
   }
   if (phase->bias != NULL) phase->bias = any;
+  if (phase->stored != NULL) phase->w = any;
   eti_gemm g = shape_of(phase);
   describe_job(phase, 0, &g);
   return eti_gemm_work_bytes(&g, is_dynamic, n_threads);
@@ -463,7 +474,7 @@ static __attribute__((noinline)) size_t work_bytes(const eti_conv *c, const eti_
   for (size_t i = 0; i < eti_conv_n_phases(c); i++) {
     eti_conv phase = eti_conv_phase(c, i);
     phase.ready = *ready;
-    if (c->w != NULL) phase.ready.panels = phase.ready.zeros = &phase;
+    if (c->w != NULL || c->stored != NULL) phase.ready.panels = phase.ready.zeros = &phase;
     const size_t bytes = phase_bytes(&phase, is_dynamic, n_threads);
     if (bytes > most) most = bytes;
   }
@@ -474,7 +485,7 @@ static __attribute__((noinline)) size_t work_bytes(const eti_conv *c, const eti_
 static et_status claim_panels(et_prepare_ctx *ctx, const eti_conv *c, bool is_dynamic,
                               eti_conv_state *ready) {
   eti_conv first = eti_conv_phase(c, 0);
-  const bool known = c->w != NULL;
+  const bool known = c->w != NULL || c->stored != NULL;
   const eti_conv_stage stage = eti_conv_stage_of(&first);
   if (known && stage == eti_conv_stage_of(c)) first.ready.stage = stage;
   first.ready.way = best_way(&first);
@@ -488,18 +499,19 @@ static et_status claim_panels(et_prepare_ctx *ctx, const eti_conv *c, bool is_dy
   if (!known) return ET_OK;
   const size_t bytes = panel_bytes(c, ready->height);  // the phases divide the taps
   if (bytes == 0) return ET_OK;
-  ready->panels = et_prepare_alloc(ctx, bytes, 64);
+  if (c->stored == NULL) ready->panels = et_prepare_alloc(ctx, bytes, 64);
   // Converted pixels cannot be read in place.
   const bool in_place =
       by_channel && (c->esize == g.kernel->esize || ready->stage != ETI_CONV_IN_PLACE);
   if (in_place) ready->zeros = et_prepare_alloc(ctx, c->c_in * g.kernel->esize, 64);
+  if (c->stored != NULL && ready->zeros != NULL) memset(ready->zeros, 0, c->c_in * g.kernel->esize);
   return et_prepare_status(ctx);
 }
 
-// `ready` is the state so far: it may have an epilogue.
-static et_status prepare_conv(et_prepare_ctx *ctx, et_value *const *args, eti_conv_state ready) {
+et_status eti_conv_prepare(et_prepare_ctx *ctx, et_value *const *args, const et_tensor *stored,
+                           eti_conv_state ready) {
   const et_kernel_ctx k = eti_prepare_args(ctx);
-  eti_conv c = {.range = ETI_CLAMP_NONE};
+  eti_conv c = {.range = ETI_CLAMP_NONE, .stored = stored};
   if (!ctx->is_minimal) ET_TRY(eti_conv_read(&k, args, &c));
   if (!ctx->is_minimal && eti_conv_n_phases(&c) > 0) {
     bool taken = false;
@@ -515,39 +527,5 @@ static et_status prepare_conv(et_prepare_ctx *ctx, et_value *const *args, eti_co
 }
 
 et_status prepare_convolution_out(et_prepare_ctx *ctx, et_value *const *args) {
-  return prepare_conv(ctx, args, (eti_conv_state){.panels = NULL});
-}
-
-// ---- executorch_py::convolution: the same, then an epilogue
-
-enum { PLAIN_ARGS = 9 };
-
-// Separates the plain arguments from those of the epilogue.
-static void plain_args(et_value *const *args, et_value *plain[PLAIN_ARGS + 1]) {
-  for (size_t i = 0; i < PLAIN_ARGS; i++) plain[i] = args[i];
-  plain[PLAIN_ARGS] = args[PLAIN_ARGS + ETI_EPILOGUE_ARGS];
-}
-
-et_status op_convolution_epilogue_out(et_kernel_ctx *ctx, et_value *const *args) {
-  const eti_conv_state *const state = ctx->state;
-  et_value *plain[PLAIN_ARGS + 1];
-  plain_args(args, plain);
-  eti_conv c = {.range = ETI_CLAMP_NONE};
-  eti_epilogue_call epilogue;
-  ET_TRY(eti_conv_read(ctx, plain, &c));
-  const et_tensor *const out = plain[PLAIN_ARGS]->as.tensor;
-  ET_TRY(eti_epilogue_bind(ctx, args, PLAIN_ARGS, state == NULL ? NULL : state->epilogue, out,
-                           &epilogue));
-  c.is_limited = state->epilogue->is_range;
-  if (c.is_limited) c.range = state->epilogue->range;
-  run_conv(ctx, &c, c.is_limited ? NULL : &epilogue, out);
-  return ET_OK;
-}
-
-et_status prepare_convolution_epilogue_out(et_prepare_ctx *ctx, et_value *const *args) {
-  et_value *plain[PLAIN_ARGS + 1];
-  plain_args(args, plain);
-  eti_conv_state ready = {.panels = NULL};
-  ET_TRY(eti_epilogue_prepare(ctx, args, PLAIN_ARGS, &ready.epilogue));
-  return prepare_conv(ctx, plain, ready);
+  return eti_conv_prepare(ctx, args, NULL, (eti_conv_state){.panels = NULL});
 }

@@ -62,7 +62,8 @@ typedef struct eti_conv {
   et_dtype dtype, x_dtype;  // x_dtype: that of the image, which may be a widened copy
   size_t esize, x_esize;
   eti_image x, out;
-  const char *w, *bias;  // bias NULL: none
+  const char *w, *bias;     // bias NULL: none
+  const et_tensor *stored;  // w are these panels (lib/packed_weight.h); NULL: w is not packed
   ptrdiff_t w_out_step, w_in_step, w_group_step, w_steps[3];
   int64_t kernel[3], stride[3], padding[3], dilation[3];  // padding of a phase may be negative
   bool transposed;
@@ -76,8 +77,15 @@ typedef struct eti_conv {
   eti_conv_state ready;
 } eti_conv;
 
-// Reads the ten arguments of aten::convolution.out, and gives the result its sizes.
+// Reads the arguments of aten::convolution.out and gives the result its size; c->stored is set.
 et_status eti_conv_read(const et_kernel_ctx *ctx, et_value *const *args, eti_conv *c);
+// Runs a convolution that was read, then the epilogue (or NULL) on its result `out`.
+void eti_conv_run(const et_kernel_ctx *ctx, eti_conv *c, const eti_epilogue_call *epilogue,
+                  const et_tensor *out);
+// Claims memory for runs with these arguments. `stored` is that of eti_conv; `ready` is the state
+// so far: it may have an epilogue.
+et_status eti_conv_prepare(et_prepare_ctx *ctx, et_value *const *args, const et_tensor *stored,
+                           eti_conv_state ready);
 
 // Number of phases. A transposed convolution is the sum of its phases (conv_phases.c), each a plain
 // convolution; a plain one has one phase, itself.

@@ -24,8 +24,8 @@ static bool is_common(const eti_conv *c) {
 }
 
 static dw_kind kind_of(const eti_conv *c) {
-  if (!eti_dtype_in(c->dtype, ET_TYPES_F32 | ET_TYPES_HALF) || c->transposed || c->groups < 2 ||
-      c->n_taps > ETI_DW_TAPS || c->n_taps == 0 || c->pixels == 0) {
+  if (!eti_dtype_in(c->dtype, ET_TYPES_F32 | ET_TYPES_HALF) || c->transposed || c->stored != NULL ||
+      c->groups < 2 || c->n_taps > ETI_DW_TAPS || c->n_taps == 0 || c->pixels == 0) {
     return DW_NONE;
   }
   for (size_t d = 0; d < 3; d++) {
@@ -227,7 +227,8 @@ et_status eti_conv_depthwise_prepare(et_prepare_ctx *ctx, const eti_conv *c, eti
     if (!fits) return ET_OK;
     if (bytes > most) most = bytes;
   }
-  const bool packs = (kind == DW_PIXELS || kind == DW_STAGED) && c->w != NULL;
+  const bool packs = (kind == DW_PIXELS || kind == DW_STAGED) && c->w != NULL &&
+                     (n_phases > 1 || !eti_dw_is_taps_first(&first));
   if (most * threads > ctx->scratch_bytes) ctx->scratch_bytes = most * threads;
   *taken = true;
   if (!packs) return ET_OK;

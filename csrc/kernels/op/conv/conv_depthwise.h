@@ -23,6 +23,8 @@ static inline size_t eti_dw_slot_bytes(size_t n) {
 
 // Reads the taps of one channel, and its bias (0: none).
 void eti_dw_weights(const eti_conv *c, size_t channel, float *w);
+// True if the weights are f32 in the order [taps × channels], which the method of pixels reads.
+bool eti_dw_is_taps_first(const eti_conv *c);
 float eti_dw_bias(const eti_conv *c, size_t channel);
 
 // Finds the first and one-past-last index i, 0 ≤ i < n, with 0 ≤ i·step + shift < size.

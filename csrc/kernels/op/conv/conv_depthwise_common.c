@@ -23,6 +23,15 @@ void eti_dw_weights(const eti_conv *c, size_t channel, float *w) {
   }
 }
 
+bool eti_dw_is_taps_first(const eti_conv *c) {
+  ptrdiff_t step = (ptrdiff_t)c->groups;
+  for (size_t d = 3; d-- > 0; step *= (ptrdiff_t)c->kernel[d]) {
+    if (c->kernel[d] != 1 && c->w_steps[d] != step) return false;
+  }
+  return c->w != NULL && c->dtype == ET_F32 && c->c_in == 1 && c->c_out == 1 &&
+         c->w_group_step == 1;
+}
+
 float eti_dw_bias(const eti_conv *c, size_t channel) {
   return c->bias == NULL ? 0.0f : load_f32(c, c->bias, (ptrdiff_t)channel);
 }

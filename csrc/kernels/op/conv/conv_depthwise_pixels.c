@@ -22,6 +22,15 @@ static void pack_weights(const eti_conv *c, size_t first, size_t channels, float
   }
 }
 
+// The weights of all channels as [taps × channels], in place or packed once; NULL: there is no
+// room.
+static const float *whole_weights(const eti_conv *c) {
+  if (eti_dw_is_taps_first(c)) return (const float *)(const void *)c->w;
+  if (c->ready.panels == NULL || c->ready.way != ETI_CONV_DEPTHWISE) return NULL;
+  if (!c->ready.is_packed) pack_weights(c, 0, c->groups, c->ready.panels);
+  return c->ready.panels;
+}
+
 // ---- pixels read in place
 
 typedef struct pixels_run {
@@ -114,11 +123,10 @@ static void run_pixel_rows(void *ctx, size_t begin, size_t end) {
 // it: it multiplies padding, too, which infinite weights would make NaN.
 void eti_dw_pixels_run(const et_kernel_ctx *ctx, const eti_conv *c) {
   const size_t n = c->n_images * (size_t)c->out.sizes[1];
-  pixels_run r = {.c = c, .micro = eti_direct_conv_micro_best(), .channels = c->groups};
+  pixels_run r = {
+      .c = c, .micro = eti_direct_conv_micro_best(), .channels = c->groups, .w = whole_weights(c)};
   *c->epilogue_done = c->epilogue != NULL;
-  if (c->ready.panels != NULL && c->ready.way == ETI_CONV_DEPTHWISE) {
-    if (!c->ready.is_packed) pack_weights(c, 0, c->groups, c->ready.panels);
-    r.w = c->ready.panels;
+  if (r.w != NULL) {
     et_parallel_for(ctx->pool, run_pixel_rows, &r, n, 2);
     return;
   }
@@ -171,6 +179,7 @@ typedef struct staged_run {
   const eti_conv *c;
   const eti_direct_conv_micro *micro;
   stage s;
+  const float *w;  // whole_weights
   char *scratch;
   size_t n_rows, n_slots;  // rows of the results of all images
 } staged_run;
@@ -292,7 +301,6 @@ static void run_slots(void *ctx, size_t begin, size_t end) {
   const staged_run *const r = ctx;
   const eti_conv *const c = r->c;
   const stage *const s = &r->s;
-  const bool is_packed = c->ready.panels != NULL && c->ready.way == ETI_CONV_DEPTHWISE;
   for (size_t slot = begin; slot < end; slot++) {
     staged_slot u = {.r = r, .w_step = c->groups};
     u.ring = (float *)(void *)(r->scratch + slot * eti_dw_slot_bytes(s->n_floats));
@@ -305,8 +313,9 @@ static void run_slots(void *ctx, size_t begin, size_t end) {
       // With fewer channels, rows have another layout.
       memset(u.ring, 0, (s->n_ring + s->row) * sizeof(float));
       for (size_t i = 0; i < u.channels; i++) u.bias[i] = eti_dw_bias(c, u.first + i);
-      u.w = (const float *)c->ready.panels + u.first;
-      if (!is_packed) {
+      if (r->w != NULL) {
+        u.w = r->w + u.first;
+      } else {
         pack_weights(c, u.first, u.channels, w);
         u.w = w;
         u.w_step = u.channels;
@@ -326,8 +335,7 @@ bool eti_dw_staged_run(const et_kernel_ctx *ctx, const eti_conv *c) {
   r.n_slots = eti_dw_n_slots(ctx, eti_dw_slot_bytes(r.s.n_floats),
                              c->n_images * c->groups * c->pixels * c->n_taps);
   if (r.n_slots == 0) return false;
-  if (c->ready.panels != NULL && c->ready.way == ETI_CONV_DEPTHWISE && !c->ready.is_packed)
-    pack_weights(c, 0, c->groups, c->ready.panels);
+  r.w = whole_weights(c);
   *c->epilogue_done = c->epilogue != NULL && c->out.c_step == 1;
   et_parallel_for(ctx->pool, run_slots, &r, r.n_slots, 1);
   return true;

@@ -117,7 +117,7 @@ def test_convolutions_of_one_group_and_their_epilogues_compute_in_bf16() -> None
     program = lowered(model, (x,))
     names = operators(program)
     assert "executorch_py::convolution_bf16" in names
-    assert names.count("executorch_py::convolution") == 1  # the depthwise one
+    assert names.count("executorch_py::packed_convolution") == 1  # the depthwise one
     assert "aten::convolution" not in names
     with torch.no_grad():
         assert_near(program.run(x), reference(x), BF16_OPERANDS)

@@ -74,10 +74,14 @@ def _layer(c_in: int, c_out: int, size: int, threads: int) -> None:
             ns = time_op(name, *args, out=out, repeats=repeats[key], threads=threads, rounds=1)
             best[key] = min(best[key], ns)
     report(
-        f"3x3 {c_in} -> {c_out} at {size}x{size}, {threads} threads",
+        _subject(c_in, c_out, size, threads),
         **{f"{key}_us": ns / 1e3 for key, ns in best.items()},
         **{f"{key}_over_direct": best[key] / best["direct"] for key in calls if key != "direct"},
     )
+
+
+def _subject(c_in: int, c_out: int, size: int, threads: int) -> str:
+    return f"layer {c_in} -> {c_out} at {size}x{size}, {threads} threads"
 
 
 def _model(name: str, threads: int) -> None:
@@ -97,7 +101,7 @@ def _model(name: str, threads: int) -> None:
             times[math].append((time.perf_counter() - start) * 1e3)
     ms = {math: statistics.median(found) for math, found in times.items()}
     report(
-        f"{name}, {threads} threads",
+        f"model {name}, {threads} threads",
         exact_ms=ms["exact"],
         fast_ms=ms["fast"],
         fast_over_exact=ms["fast"] / ms["exact"],
@@ -108,10 +112,10 @@ def main() -> None:
     words = sys.argv[1:]
     for threads in (1, 2):
         for layer in LAYERS:
-            if all(word in f"layer {layer} {threads}" for word in words):
+            if all(word in _subject(*layer, threads) for word in words):
                 _layer(*layer, threads)
         for name in WHOLE_MODELS:
-            if all(word in f"{name} {threads}" for word in words):
+            if all(word in f"model {name}, {threads} threads" for word in words):
                 _model(name, threads)
 
 

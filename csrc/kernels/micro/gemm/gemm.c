@@ -307,16 +307,16 @@ static void run_rows_tile(const eti_gemm *g, const rows_block *r, size_t ip, siz
 }
 
 // With a tiny B, a panel of rows is read once; else one of B is, and its tiles prefetch the next
-// one.
+// one. A B that continues is never tiny: it is read once.
 static void run_rows_block(const eti_gemm *g, const rows_block *r) {
   const size_t m_panels = (r->k.m + g->a.height - 1) / g->a.height;
   const size_t n_panels = (r->k.n + g->b.height - 1) / g->b.height;
-  const bool a_outside = g->k * g->n <= B_TINY_ELEMENTS;
+  const bool a_outside = !g->b.continues && g->k * g->n <= B_TINY_ELEMENTS;
   const size_t n_outer = a_outside ? m_panels : n_panels, n_inner = a_outside ? n_panels : m_panels;
   const panels *const b = &r->k.b;
   const size_t es = g->kernel->esize, step = b->height * es / n_inner;
   for (size_t outer = 0; outer < n_outer; outer++) {
-    const bool fetch = !a_outside && outer + 1 < n_outer && is_streamed(b);
+    const bool fetch = !a_outside && (outer + 1 < n_outer || g->b.continues) && is_streamed(b);
     const char *const next = fetch ? panel_at(b, outer + 1, es) : b->base;
     for (size_t inner = 0; inner < n_inner; inner++) {
       run_rows_tile(g, r, a_outside ? outer : inner, a_outside ? inner : outer,

@@ -141,6 +141,7 @@ typedef struct eti_gemm_operand {
   size_t k_step;      // elements from k to k + 1
   size_t stored;      // B: columns per panel of data, ETI_GEMM_STORED; 0: height
   eti_gemm_pack_fn pack;
+  bool continues;           // B: read once, and the panels of the next job follow in memory
   eti_gemm_point_fn point;  // A, when B is in panels: read as rows; height ≤ rows_mr
   size_t segment;
 } eti_gemm_operand;

@@ -144,37 +144,45 @@ static void transform_inputs(void *ctx, size_t begin, size_t end) {
   const winograd *const w = b->w;
   const eti_conv *const c = &w->conv;
   const eti_image *const x = &c->x;
-  const size_t side = w->tile + 2;
+  const ptrdiff_t side = (ptrdiff_t)w->tile + 2;
   const float *pixels[ETI_WINOGRAD_POINTS];
   for (size_t i = begin; i < end; i++) {
     const place at = place_of(w, b->first + i);
     const float *const image =
         (const float *)(const void *)x->data + (ptrdiff_t)at.image * x->n_step;
-    for (size_t p = 0; p < w->n_points; p++) {
-      const ptrdiff_t row = at.y + (ptrdiff_t)(p / side) - (ptrdiff_t)c->padding[1],
-                      col = at.x + (ptrdiff_t)(p % side) - (ptrdiff_t)c->padding[2];
-      const bool inside = row >= 0 && row < x->sizes[1] && col >= 0 && col < x->sizes[2];
-      pixels[p] = inside ? image + row * x->steps[1] + col * x->steps[2] : w->zeros;
+    const ptrdiff_t top = at.y - (ptrdiff_t)c->padding[1], left = at.x - (ptrdiff_t)c->padding[2];
+    const float **p = pixels;
+    for (ptrdiff_t row = top; row < top + side; row++) {
+      const bool has_row = row >= 0 && row < x->sizes[1];
+      for (ptrdiff_t col = left; col < left + side; col++, p++) {
+        const bool inside = has_row && col >= 0 && col < x->sizes[2];
+        *p = inside ? image + row * x->steps[1] + col * x->steps[2] : w->zeros;
+      }
     }
     w->micro->input[w->tile / 2 - 1](b->room->points + i * c->c_in, points_step(w), pixels,
                                      c->c_in);
   }
 }
 
-// Product of one point: tiles × input channels times input channels × output channels.
+// Product of one point: tiles × input channels times input channels × output channels. The tiles
+// are few, so their rows are read in place, and weights once.
+static void point_tiles(const eti_gemm *g, const void **rows, size_t first, size_t n) {
+  const block *const b = g->ctx;
+  const float *const points = b->room->points + g->job * points_step(b->w) + first * g->k;
+  for (size_t i = 0; i < n; i++) rows[i] = points + i * g->k;
+}
+
 static void describe_point(const void *ctx, size_t point, eti_gemm *g) {
   const block *const b = ctx;
   const winograd *const w = b->w;
   const size_t nr = w->kernel->nr;
+  g->a = (eti_gemm_operand){
+      .height = eti_gemm_rows_height(w->kernel, g->m), .point = point_tiles, .segment = g->k};
   g->b = (eti_gemm_operand){.data = w->panels + point * w->panels_step,
                             .height = nr,
                             .panel_step = nr * g->k,
-                            .k_step = nr};
-  eti_gemm_use_a_view(g, (eti_gemm_view){.data = b->room->points + point * points_step(w),
-                                         .dtype = ET_F32,
-                                         .row_step = (ptrdiff_t)g->k,
-                                         .k_step = 1});
-  eti_gemm_prefer_rows(g);
+                            .k_step = nr,
+                            .continues = true};
   g->c = b->room->sums + point * sums_step(w);
   g->c_step = g->n;
   g->init = ETI_GEMM_ZERO;

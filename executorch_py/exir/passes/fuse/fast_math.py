@@ -8,6 +8,7 @@ Relies on `meta["val"]`; runs after FuseEpilogues, whose operator has the same a
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -23,10 +24,15 @@ _CONVOLUTIONS = ("aten::convolution", "executorch_py::convolution")
 _PLAIN = tuple(a.name for a in torch.ops.aten.convolution.default._schema.arguments)
 _EPILOGUE = ("chain", "numbers", "tensors")
 _MOST_PADDING = 2
-# Limits of a convolution that gains, measured with tests/bench/bench_winograd.py.
-_FEW_CHANNELS = 24
-_SMALL_IMAGE = 8
-_FEW_WEIGHTS = 256 * 256
+# Figures of tests/bench/bench_winograd.py on Zen 5. Fewer channels fill no vectors, fewer pixels no
+# tiles. Tiles of 6 have four times the error of tiles of 4, so they must save some products.
+_LEAST_CHANNELS = 16
+_LEAST_PIXELS = 4
+_LEAST_GAIN = {2: 0.8, 4: 0.8, 6: 0.85}
+# Reading a weight from memory takes the time of as many products; fewer weights are in a cache.
+_PRODUCTS_PER_WEIGHT = 12
+_PRODUCTS_PER_CACHED_WEIGHT = 4
+_CACHED_WEIGHTS = 1 << 19
 
 
 class FastMath(Pass):
@@ -60,12 +66,25 @@ def tile_of(node: fx.Node) -> int | None:
     if not _is_eligible(node):
         return None
     c_out, c_in = argument(node, "weight").meta["val"].shape[:2]
-    height, width = node.meta["val"].shape[2:]
-    if min(c_in, c_out) < _FEW_CHANNELS or min(height, width) < 4:
+    batch, _, height, width = node.meta["val"].shape
+    n_images = batch if isinstance(batch, int) else 1
+    if min(c_in, c_out) < _LEAST_CHANNELS or min(height, width) < _LEAST_PIXELS:
         return None
-    if min(height, width) < _SMALL_IMAGE and c_in * c_out > _FEW_WEIGHTS:
-        return None  # reading the transformed weights would take longer
-    return 4
+    best, least = None, _cost(9, n_images * height * width, c_in * c_out)
+    for tile, gain in _LEAST_GAIN.items():
+        n_tiles = n_images * math.ceil(height / tile) * math.ceil(width / tile)
+        cost = _cost((tile + 2) ** 2, n_tiles, c_in * c_out)
+        if cost <= gain * least:
+            best, least = tile, cost
+    return best
+
+
+def _cost(n_weights: int, n_uses: int, channels: int) -> int:
+    """Time in products for each pair of channels, with n_weights that are used n_uses times."""
+    is_cached = n_weights * channels <= _CACHED_WEIGHTS
+    return n_weights * max(
+        n_uses, _PRODUCTS_PER_CACHED_WEIGHT if is_cached else _PRODUCTS_PER_WEIGHT
+    )
 
 
 def _is_eligible(node: fx.Node) -> bool:

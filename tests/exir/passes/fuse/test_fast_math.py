@@ -107,6 +107,16 @@ def test_dynamic_height_and_width_stay() -> None:
     assert WINOGRAD not in operators(program)
 
 
+@pytest.mark.parametrize(
+    ("channels", "size", "tile"), [(32, 112, 6), (32, 28, 4), (256, 14, 4), (512, 7, 2)]
+)
+def test_tiles_are_large_where_weights_are_few(channels: int, size: int, tile: int) -> None:
+    model, x = nn.Conv2d(channels, channels, 3, padding=1), image(1, channels, size, size)
+    plan = lowered(model, x).executorch_program.execution_plan[0]
+    (call,) = (i.instr_args for i in plan.chains[0].instructions)
+    assert plan.values[call.args[9]].val.int_val == tile
+
+
 def test_math_is_exact_by_default() -> None:
     with torch.no_grad():
         edge = to_edge(torch.export.export(Block().eval(), (image(1, 32, 16, 16),)))

@@ -17,7 +17,15 @@ static py_memory *memory_new(py_state *state) {
 // Blocks from this size on have their own pages, which the system clears when they are first
 // touched: calloc would clear reused memory at once, scratch that no run may need included, and
 // would keep it in the process after free.
-enum { PAGES_FROM = 64 * 1024, HUGE_FROM = 4 * 1024 * 1024 };
+enum { PAGES_FROM = 64 * 1024, HUGE_FROM = 4 * 1024 * 1024, HUGE_PAGE = 2 * 1024 * 1024 };
+
+// Bytes to map for a block: whole huge pages from an aligned address on. A last one that would be
+// less than half used stays small pages.
+static size_t mapped_bytes(size_t bytes) {
+  if (bytes < HUGE_FROM) return bytes + ET_MEMORY_ALIGN;
+  const size_t rest = bytes % HUGE_PAGE;
+  return bytes + HUGE_PAGE + (rest >= HUGE_PAGE / 2 ? HUGE_PAGE - rest : ET_MEMORY_ALIGN);
+}
 
 static void *map_pages(size_t bytes) {
   void *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -28,7 +36,7 @@ static void *map_pages(size_t bytes) {
 void py_memory_advise_huge_pages(py_memory *memory) {
 #ifdef MADV_HUGEPAGE
   // Advice only, which the system may ignore.
-  if (memory->kind == PY_MEMORY_PAGES && memory->base_bytes >= HUGE_FROM)
+  if (memory->kind == PY_MEMORY_PAGES && memory->size >= HUGE_FROM)
     (void)madvise(memory->base, memory->base_bytes, MADV_HUGEPAGE);
 #else
   (void)memory;
@@ -39,8 +47,8 @@ py_memory *py_memory_allocate(py_state *state, size_t bytes) {
   py_memory *self = memory_new(state);
   if (self == NULL) return NULL;
   self->kind = bytes < PAGES_FROM ? PY_MEMORY_ALLOCATED : PY_MEMORY_PAGES;
-  if (bytes <= SIZE_MAX - 2 * ET_MEMORY_ALIGN) {
-    self->base_bytes = bytes + ET_MEMORY_ALIGN;
+  if (bytes <= SIZE_MAX - 2 * HUGE_PAGE) {
+    self->base_bytes = mapped_bytes(bytes);
     self->base = bytes < PAGES_FROM ? calloc(1, self->base_bytes) : map_pages(self->base_bytes);
   }
   if (self->base == NULL) {
@@ -48,9 +56,8 @@ py_memory *py_memory_allocate(py_state *state, size_t bytes) {
     py_raise(state, ET_OUT_OF_MEMORY, "cannot allocate %zu bytes", bytes);
     return NULL;
   }
-  const uintptr_t aligned =
-      ((uintptr_t)self->base + ET_MEMORY_ALIGN - 1) & ~(uintptr_t)(ET_MEMORY_ALIGN - 1);
-  self->data = (void *)aligned;
+  const uintptr_t align = bytes < HUGE_FROM ? ET_MEMORY_ALIGN : HUGE_PAGE;
+  self->data = (void *)(((uintptr_t)self->base + align - 1) & ~(align - 1));
   self->size = bytes;
   return self;
 }

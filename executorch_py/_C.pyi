@@ -5,7 +5,7 @@ memory (`clone_outputs=False`, `Program.buffer`) hold the memory itself and stay
 close(); a view's contents change with the next run. Every failure is an ExecutorchError.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from os import PathLike
 from typing import Any, ClassVar, Literal, TypedDict, final, type_check_only
 
@@ -204,7 +204,7 @@ class Method:
     def attribute(self, name: str, clone: bool = True, kind: _Kind = None) -> Any:
         """A named buffer; NotFound when there is none of that name."""
     def close(self) -> None: ...
-    def name_inputs(self, names: Sequence[str], /) -> None:
+    def name_inputs(self, names: Sequence[str] | Callable[[], Sequence[str]], /) -> None:
         """Names to use in messages, one per input."""
     def bound_inputs(
         self, bounds: Sequence[Sequence[tuple[int, int, int, int, int]] | None], /

@@ -154,7 +154,22 @@ PyObject *py_bounds_shape_text(const py_input *in) {
   return text;
 }
 
-PyObject *py_bounds_problem(const py_method *self, size_t i, size_t d) {
+PyObject *py_method_input_names(py_method *self) {
+  PyObject *const names = self->input_names;
+  if (names == NULL || PyTuple_Check(names)) return names;
+  // A function, which may replace itself: its names are kept. Without names, messages have numbers.
+  Py_INCREF(names);
+  PyObject *const given = PyObject_CallNoArgs(names);
+  PyObject *tuple = given == NULL ? NULL : PySequence_Tuple(given);
+  Py_XDECREF(given);
+  Py_DECREF(names);
+  if (tuple == NULL) PyErr_Clear();
+  if (tuple != NULL && (size_t)PyTuple_GET_SIZE(tuple) != self->n_inputs) Py_CLEAR(tuple);
+  Py_XSETREF(self->input_names, tuple);
+  return tuple;
+}
+
+PyObject *py_bounds_problem(py_method *self, size_t i, size_t d) {
   const py_input *in = &self->inputs[i];
   const py_dim_bound *bound = &in->bounds[d];
   const int size = in->sizes[d];
@@ -174,10 +189,10 @@ PyObject *py_bounds_problem(const py_method *self, size_t i, size_t d) {
                                       bound->offset, bound->scale, size);
   }
   const py_input *other = &self->inputs[symbol->input];
-  PyObject *name = self->input_names == NULL
-                       ? PyUnicode_FromString("")
-                       : PyUnicode_FromFormat(" (%R)", PyTuple_GET_ITEM(self->input_names,
-                                                                        (Py_ssize_t)symbol->input));
+  PyObject *const names = py_method_input_names(self);
+  PyObject *name = names == NULL ? PyUnicode_FromString("")
+                                 : PyUnicode_FromFormat(
+                                       " (%R)", PyTuple_GET_ITEM(names, (Py_ssize_t)symbol->input));
   if (name == NULL) return NULL;
   const long long needed = (long long)symbol->value * bound->scale + bound->offset;
   PyObject *text = PyUnicode_FromFormat(

@@ -13,13 +13,11 @@ enum { BORROW_ALIGN = 16 };  // alignment that kernels and delegates rely on
 
 // ---- messages
 
-static PyObject *label(const py_method *self, size_t i) {
-  PyObject *name = NULL;
-  if (self->input_names != NULL && (Py_ssize_t)i < PyTuple_GET_SIZE(self->input_names)) {
-    name = PyTuple_GET_ITEM(self->input_names, (Py_ssize_t)i);
-  }
-  return name != NULL
-             ? PyUnicode_FromFormat("input %zu (%R) of method %U", i, name, self->quoted_name)
+static PyObject *label(py_method *self, size_t i) {
+  PyObject *const names = py_method_input_names(self);
+  return names != NULL
+             ? PyUnicode_FromFormat("input %zu (%R) of method %U", i,
+                                    PyTuple_GET_ITEM(names, (Py_ssize_t)i), self->quoted_name)
              : PyUnicode_FromFormat("input %zu of method %U", i, self->quoted_name);
 }
 
@@ -68,7 +66,7 @@ static PyObject *wanted(const py_input *in) {
 }
 
 // Raises "<input>: expected <wanted>, got <given>"; steals `given`. Always -1.
-__attribute__((cold)) static int mismatch(const py_method *self, size_t i, et_status status,
+__attribute__((cold)) static int mismatch(py_method *self, size_t i, et_status status,
                                           PyObject *given) {
   PyObject *who = label(self, i), *what = wanted(&self->inputs[i]);
   if (who != NULL && what != NULL && given != NULL) {
@@ -81,7 +79,7 @@ __attribute__((cold)) static int mismatch(const py_method *self, size_t i, et_st
 }
 
 // Prepends the input's name to the exception that is set.
-__attribute__((cold)) static int name_error(const py_method *self, size_t i) {
+__attribute__((cold)) static int name_error(py_method *self, size_t i) {
   if (!PyErr_ExceptionMatches(self->state->base_error)) return -1;
   PyObject *raised = py_exception_take();
   PyObject *who = label(self, i), *old = PyObject_Str(raised);
@@ -112,7 +110,7 @@ static bool store_sizes(py_input *in, const npy_intp *sizes, size_t rank) {
 }
 
 // The message for a wrong shape, with the dim that breaks its bounds when the rank fits.
-static PyObject *shape_problem(const py_method *self, size_t i, const npy_intp *sizes, size_t rank,
+static PyObject *shape_problem(py_method *self, size_t i, const npy_intp *sizes, size_t rank,
                                const size_t *broken) {
   PyObject *shape = PyArray_IntTupleFromIntp((int)rank, sizes);
   PyObject *list = shape == NULL ? NULL : PySequence_List(shape);
@@ -382,11 +380,11 @@ static bool is_nested(const py_method *self, PyObject *items) {
          (size_t)PySequence_Size(item) == self->n_inputs;
 }
 
-static int check_count(const py_method *self, PyObject *items) {
+static int check_count(py_method *self, PyObject *items) {
   const Py_ssize_t n = n_items(items);
   if ((size_t)n == self->n_inputs) return 0;
-  PyObject *names =
-      self->input_names != NULL ? PyObject_Repr(self->input_names) : PyUnicode_FromString("");
+  PyObject *const known = py_method_input_names(self);
+  PyObject *names = known != NULL ? PyObject_Repr(known) : PyUnicode_FromString("");
   if (names != NULL) {
     py_raise(self->state, ET_INVALID_ARGUMENT, "method %U: expected %zu input%s%s%U, got %zd%s",
              self->quoted_name, self->n_inputs, self->n_inputs == 1 ? "" : "s",

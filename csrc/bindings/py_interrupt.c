@@ -156,7 +156,13 @@ PyObject *py_after_fork(PyObject *module, PyObject *unused) {
   Py_RETURN_NONE;
 }
 
+enum { FIRST_THREAD = 1 };  // CPython numbers the states of threads from 1: the first is main's
+
 static int find_main_thread(py_state *state) {
+  if (PyThreadState_GetID(PyThreadState_Get()) == FIRST_THREAD) {
+    state->main_thread = PyThread_get_thread_ident();
+    return 0;
+  }
   PyObject *threading = PyImport_ImportModule("threading");
   PyObject *main = threading == NULL ? NULL : PyObject_CallMethod(threading, "main_thread", NULL);
   PyObject *ident = main == NULL ? NULL : PyObject_GetAttrString(main, "ident");

@@ -19,8 +19,8 @@ void py_watch_end(py_state *state, et_method *method);
 void py_watch_stop(py_state *state);
 
 // Finds the main thread and registers the module's _after_fork with os.register_at_fork, once. Each
-// program that is opened asks for it: the import of `threading` takes half a millisecond, which the
-// import of the module need not pay. -1 with an exception set.
+// program that is opened asks for it: other threads than main import `threading`, which takes half
+// a millisecond. -1 with an exception set.
 int py_interrupt_prepare(py_state *state);
 PyObject *py_after_fork(PyObject *module, PyObject *unused);
 

@@ -51,7 +51,7 @@ typedef struct py_method {
   et_method *method;  // NULL once closed
   PyObject *name;
   PyObject *quoted_name;  // for messages
-  PyObject *input_names;  // tuple of str, or NULL
+  PyObject *input_names;  // tuple of str, or a function that gives one, or NULL
   py_memory *memory;
   py_memory *scratch;
   size_t n_planned;
@@ -83,7 +83,8 @@ void py_bounds_begin(py_method *self);  // before the first input of a call
 // True if the stored sizes of input i are allowed; else *broken is the dim.
 bool py_bounds_check(py_method *self, size_t i, size_t *broken);
 PyObject *py_bounds_shape_text(const py_input *in);  // "[1…8, 4]"; needs bounds
-PyObject *py_bounds_problem(const py_method *self, size_t i, size_t d);
+PyObject *py_method_input_names(py_method *self);    // a borrowed tuple, or NULL
+PyObject *py_bounds_problem(py_method *self, size_t i, size_t d);
 
 // The runtime's outputs as a list (py_outputs.c). Copies, or with clone false views that keep their
 // memory alive.

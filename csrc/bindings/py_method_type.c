@@ -268,6 +268,10 @@ static PyObject *method_close(PyObject *object, PyObject *unused) {
 
 static PyObject *method_name_inputs(PyObject *object, PyObject *names) {
   py_method *self = (py_method *)object;
+  if (PyCallable_Check(names)) {
+    Py_XSETREF(self->input_names, Py_NewRef(names));
+    Py_RETURN_NONE;
+  }
   PyObject *tuple = PySequence_Tuple(names);
   if (tuple == NULL) return NULL;
   const Py_ssize_t n = PyTuple_GET_SIZE(tuple);
@@ -368,7 +372,8 @@ static PyMethodDef method_methods[] = {
     {"close", method_close, METH_NOARGS,
      "close($self)\n--\n\nFrees the method. Arrays that view its memory stay valid."},
     {"name_inputs", method_name_inputs, METH_O,
-     "name_inputs($self, names, /)\n--\n\nNames to use in messages."},
+     "name_inputs($self, names, /)\n--\n\nNames to use in messages, or a function that gives "
+     "them."},
     {"bound_inputs", method_bound_inputs, METH_O,
      "bound_inputs($self, bounds, /)\n--\n\nPer input None or, per dim, (lower, upper, symbol, "
      "scale, offset)."},

@@ -22,10 +22,10 @@ from executorch_py.runtime.runtime import (
     load_ops,
     loaded_ops,
 )
-from executorch_py.runtime.signature import Argument, Signature
 
 if TYPE_CHECKING:
     from executorch_py.runtime.profile import InstructionProfile, NodeProfile
+    from executorch_py.runtime.signature import Argument, Signature
 
 __all__ = [
     "Argument",
@@ -47,7 +47,11 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Types of profiles, imported on first use: their imports are a third of this package's."""
+    """Types that running a program does not need, imported on first use: most of the imports."""
+    if name in ("Argument", "Signature"):
+        from executorch_py.runtime import signature
+
+        return getattr(signature, name)
     if name in ("InstructionProfile", "NodeProfile"):
         from executorch_py.runtime import profile
 

@@ -5,39 +5,59 @@ Method is a thin layer over the extension's Method, which does all conversions a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from executorch_py import _C
 from executorch_py.runtime.backend_options import whole_number
 from executorch_py.runtime.metadata import MethodMeta
-from executorch_py.runtime.signature import Signature
 from executorch_py.terminal_text import shortened
 
 if TYPE_CHECKING:
     from executorch_py.runtime.profile import InstructionProfile
+    from executorch_py.runtime.signature import Signature
 
 
-def prepare(method: _C.Method, signature: Signature) -> None:
-    """Sets the names and exact bounds of a loaded method's inputs from its signature."""
-    method.name_inputs([shortened(name) for name in signature.input_names])
-    method.bound_inputs(signature.input_bounds())
+def prepare(
+    method: _C.Method, info: Mapping[str, Any], signature_of: Callable[[], Signature]
+) -> None:
+    """Sets the names and exact bounds of a loaded method's inputs.
+
+    The signature is read for messages, and at once if it may have bounds that the plan has not:
+    its modules are half of the imports of a process that runs a program once.
+    """
+    method.name_inputs(lambda: [shortened(name) for name in signature_of().input_names])
+    if any(value["tag"] != "Tensor" or value["dynamic"] for value in info["inputs"]):
+        method.bound_inputs(signature_of().input_bounds())
+
+
+def _signature_of(info: dict[str, Any]) -> Signature:
+    from executorch_py.runtime.signature import Signature
+
+    return Signature(info)
 
 
 class Method:
     """A loaded method, made by Program.load_method(). One thread runs at a time; others wait."""
 
-    __slots__ = ("_execute", "_method", "_n_threads", "metadata", "signature")
+    __slots__ = ("_execute", "_info", "_method", "_n_threads", "_signature", "metadata")
 
-    def __init__(
-        self, method: _C.Method, metadata: MethodMeta, signature: Signature, n_threads: int
-    ) -> None:
+    def __init__(self, method: _C.Method, info: dict[str, Any], n_threads: int) -> None:
         self._method = method
         self._n_threads = n_threads
         self._execute = method.execute
-        self.metadata = metadata
-        self.signature = signature
-        prepare(method, signature)
+        self._info = info
+        self._signature: Signature | None = None
+        self.metadata = MethodMeta(info)
+        prepare(method, info, partial(_signature_of, info))
+
+    @property
+    def signature(self) -> Signature:
+        """Inputs and outputs: names, dtypes, bounds of sizes, structure."""
+        if self._signature is None:
+            self._signature = _signature_of(self._info)
+        return self._signature
 
     def execute(self, inputs: Sequence[Any], *others: Any) -> list[Any]:
         """Runs with flat inputs and returns the flat outputs, as copies.

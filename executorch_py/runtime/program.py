@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from executorch_py import _C
 from executorch_py.errors import ExecutorchError, NotFound, NotSupported
 from executorch_py.runtime.metadata import MethodMeta
 from executorch_py.runtime.method import Method
-from executorch_py.runtime.signature import Signature
 from executorch_py.terminal_text import quoted, quoted_list
+
+if TYPE_CHECKING:
+    from executorch_py.runtime.signature import Signature
 
 
 def open_program(source: Any, data: Sequence[Any] = (), **options: Any) -> _C.Program:
@@ -49,7 +51,7 @@ class Program:
             return self._methods[name]
         info = self._info(name)
         loaded = self._program.load_method(name)
-        method = Method(loaded, MethodMeta(info), Signature(info), self.n_threads)
+        method = Method(loaded, info, self.n_threads)
         # Two threads may load the method at once: both use the first one's, which has the state.
         return self._methods.setdefault(name, method)
 
@@ -59,6 +61,8 @@ class Program:
 
     def method_signature(self, method_name: str = "forward") -> Signature:
         """Inputs and outputs of a method, without loading it."""
+        from executorch_py.runtime.signature import Signature
+
         return Signature(self._info(method_name))
 
     @property

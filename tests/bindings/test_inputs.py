@@ -240,6 +240,27 @@ def test_wrong_tensors_name_input_given_and_expected(value: Any, kind: Any, mess
     np.testing.assert_array_equal(method.execute([X, X])[0], X + X)
 
 
+def test_names_from_a_function_are_asked_for_once_by_the_first_message() -> None:
+    method, asked = load(adder()), []
+    method.name_inputs(lambda: asked.append(1) or ["left", "right"])
+    method.execute([X, X])
+    assert not asked
+    for _ in range(2):
+        with pytest.raises(errors.ExecutorchError, match=r"input 1 \('right'\) of method"):
+            method.execute([X, np.ones((9, 9), np.float32)])
+        with pytest.raises(errors.ExecutorchError, match=r"2 inputs \('left', 'right'\), got 1"):
+            method.execute([X])
+    assert asked == [1]
+
+
+@pytest.mark.parametrize("names", [lambda: ["one"], lambda: 1 // 0, lambda: None])
+def test_a_function_without_the_names_leaves_numbers_in_messages(names: Any) -> None:
+    method = load(adder())
+    method.name_inputs(names)
+    with pytest.raises(errors.ExecutorchError, match="input 1 of method"):
+        method.execute([X, np.ones((9, 9), np.float32)])
+
+
 def test_too_many_elements_for_a_dynamic_input_are_refused() -> None:
     method = load(adder((4, 5), dynamic=True))
     with pytest.raises(errors.NotSupported, match=r"up to \[4, 5\], got shape \[5, 5\]"):

@@ -293,6 +293,24 @@ def test_import_is_light_and_without_torch() -> None:
     assert best[1] <= 15 * 1024
 
 
+def test_a_run_of_static_inputs_imports_no_signature(tmp_path: Path) -> None:
+    """The signature's modules are half of the imports of a process that runs a program once."""
+    (tmp_path / "add.pte").write_bytes(program_bytes(adder()))
+    code = """
+import sys
+import numpy as np
+before = set(sys.modules)
+from executorch_py.runtime import Runtime
+method = Runtime.get().load_program(sys.argv[1]).load_method("forward")
+method.execute([np.ones((2, 3), np.float32)] * 2)
+loaded = set(sys.modules) - before
+assert not loaded & {"json", "threading", "executorch_py.runtime.signature"}, loaded
+assert [argument.kind for argument in method.signature.inputs] == ["tensor", "tensor"]
+"""
+    command = [sys.executable, "-c", code, str(tmp_path / "add.pte")]
+    subprocess.run(command, cwd=ROOT, check=True, timeout=60)
+
+
 def test_the_extension_has_the_names_that_its_stub_promises() -> None:
     stub = (ROOT / "executorch_py" / "_C.pyi").read_text()
     for name in dir(_C):

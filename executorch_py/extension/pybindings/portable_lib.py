@@ -71,7 +71,7 @@ class _Methods:
             info = self.info(name)
             program = self._reopen() if self._reopen and self._loaded else self.program
             method = self._loaded[name] = program.load_method(name)
-            prepare(method, Signature(info))
+            prepare(method, info, lambda: Signature(info))
         return method
 
 

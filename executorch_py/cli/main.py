@@ -34,6 +34,12 @@ def build_parser() -> argparse.ArgumentParser:
     )
     inspect.add_argument("--json", action="store_true", help="print JSON")
 
+    pack = commands.add_parser("pack", help="write XNNPACK's packed weights of a program to a file")
+    pack.add_argument("file", help="the .pte program")
+    pack.add_argument("--output", "-o", metavar="FILE", help="default: the program's name, .packed")
+    pack.add_argument("--data", action="append", default=[], metavar="PTD", help="external weights")
+    add_ops(pack)
+
     doctor = commands.add_parser("doctor", help="show installed and missing parts")
     add_ops(doctor)
     doctor.add_argument("--json", action="store_true", help="print JSON")
@@ -230,6 +236,10 @@ def command(arguments: Sequence[str] | None) -> int:
             from executorch_py.cli.inspect import inspect
 
             return inspect(options)
+        if options.command == "pack":
+            from executorch_py.cli.pack import pack
+
+            return pack(options)
         from executorch_py.cli.doctor import doctor
 
         return doctor(options)

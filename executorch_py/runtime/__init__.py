@@ -24,6 +24,7 @@ from executorch_py.runtime.runtime import (
 )
 
 if TYPE_CHECKING:
+    from executorch_py.runtime.pack import pack_weights
     from executorch_py.runtime.profile import InstructionProfile, NodeProfile
     from executorch_py.runtime.signature import Argument, Signature
 
@@ -43,6 +44,7 @@ __all__ = [
     "WorkspaceSharing",
     "load_ops",
     "loaded_ops",
+    "pack_weights",
 ]
 
 
@@ -52,6 +54,10 @@ def __getattr__(name: str) -> Any:
         from executorch_py.runtime import signature
 
         return getattr(signature, name)
+    if name == "pack_weights":
+        from executorch_py.runtime import pack
+
+        return pack.pack_weights
     if name in ("InstructionProfile", "NodeProfile"):
         from executorch_py.runtime import profile
 

@@ -13,10 +13,13 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
+from support.program_maker import adder, program_bytes
 from support.tolerance import F32
 
 from executorch_py import _C
-from executorch_py.runtime import Program, Runtime
+from executorch_py.cli.main import main
+from executorch_py.errors import NotFound
+from executorch_py.runtime import Program, Runtime, pack_weights
 from executorch_py.runtime.file_layout import describe
 
 pytestmark = pytest.mark.skipif(
@@ -219,3 +222,56 @@ def test_pages_of_packed_weights_in_a_mapped_file_are_discarded(
         if source is path:
             assert resident_bytes(path) < len(data) // 3  # a huge page or two may stay
     assert data == path.read_bytes()
+
+
+def test_weights_that_are_packed_ahead_are_mapped_by_a_load_that_writes_nothing(
+    path: Path, tmp_path: Path
+) -> None:
+    expected = run(Runtime.get().load_program(path))
+    for packed in (tmp_path / "w", None):
+        facts = pack_weights(path, packed)
+        file = path.with_suffix(".packed") if packed is None else packed
+        assert facts["path"] == str(file) and facts["packed"] == 2
+        before = file.read_bytes()
+        program = load(path, file, saves=False)
+        np.testing.assert_array_equal(run(program), expected)
+        assert (program.packed_weights["packed"], program.packed_weights["mapped"]) == (0, 2)
+        assert file.read_bytes() == before
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["w"]
+
+
+def test_packing_ahead_replaces_what_is_there(path: Path, tmp_path: Path) -> None:
+    packed = tmp_path / "w"
+    packed.write_bytes(b"x" * 5000)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert pack_weights(path, packed)["packed"] == 2
+    assert load(path, packed).packed_weights["mapped"] == 2
+
+
+def test_a_program_whose_bytes_differ_packs_its_own_weights(path: Path, tmp_path: Path) -> None:
+    torch.manual_seed(1)
+    model = torch.nn.Sequential(torch.nn.Linear(48, 64), torch.nn.Linear(64, 16)).eval()
+    other = lower(model, tmp_path / "other.pte")
+    pack_weights(path, tmp_path / "w")
+    program = load(other, tmp_path / "w", saves=False)
+    np.testing.assert_array_equal(run(program), run(Runtime.get().load_program(other)))
+    assert program.packed_weights["packed"] == 2
+
+
+def test_packing_ahead_needs_a_delegate(tmp_path: Path) -> None:
+    (tmp_path / "add.pte").write_bytes(program_bytes(adder()))
+    with pytest.raises(NotFound, match="expected a program with weights that XNNPACK packs"):
+        pack_weights(tmp_path / "add.pte")
+    assert [p.name for p in tmp_path.iterdir()] == ["add.pte"]
+
+
+def test_the_command_says_what_it_packed_and_for_which_machine(
+    path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["pack", str(path), "-o", str(tmp_path / "w")]) == 0
+    said = capsys.readouterr().out
+    assert (
+        "w': 2 weights, " in said
+        and f"for XNNPACK {_C.system_info()['xnnpack']['version']}" in said
+    )

@@ -17,6 +17,7 @@ enum {
   FEW_ROWS = 48,                   // rows that justify reading all weights once
   MAX_BYTES = 512 * 1024,          // of a block of few rows
   CHUNK_BYTES = 256 * 1024,        // of panels that all rows of a block meet before the next ones
+  NEAR_BYTES = 40 * 1024,          // of the rows of a tile
   MAX_SCRATCH = 64 * 1024 * 1024,  // of a thread
   MANY_ROWS = 96,                  // of a thread, which justify that all threads read all weights
   UNITS = 4,                       // of each thread
@@ -155,6 +156,25 @@ static void copy_block(const eti_bgemm_job *p, size_t first, size_t n, char *row
   }
 }
 
+// Multiplies so many terms at once that the rows of a tile stay in the L1 cache.
+static void run_tile(const eti_bgemm_job *p, eti_btile *t) {
+  const size_t bytes = PAIR * p->micro->term_bytes, all = t->pairs;
+  const size_t most = NEAR_BYTES / p->micro->rows_of_a_tile / bytes / ETI_BGEMM_CHUNK_PAIRS;
+  const size_t at_once = eti_at_least(most, 1) * ETI_BGEMM_CHUNK_PAIRS;
+  const char *a = t->a;
+  const uint16_t *w = t->w;
+  eti_btile part = *t;
+  for (size_t first = 0;; first += part.pairs) {
+    part.a = a + first * bytes;
+    part.w = w + eti_bpanel_elements(first);
+    part.pairs = eti_at_most(all - first, at_once);
+    part.adds = first > 0;
+    if (part.adds) part.bias = NULL;
+    p->micro->tile(&part);
+    if (all - first <= at_once) return;
+  }
+}
+
 // Slots take units one after the other, so that a slower core gets fewer of them.
 static void run_slots(void *ctx, size_t begin, size_t end) {
   run *const r = ctx;
@@ -173,7 +193,7 @@ static void run_slots(void *ctx, size_t begin, size_t end) {
       t.m = m;
       t.a = rows;
       t.a_step = row_bytes(p);
-      p->micro->tile(&t);
+      run_tile(p, &t);
       finish(p, t.out, m, t.n);
     }
   }

@@ -5,7 +5,8 @@
 //   VECTORS(m)                       vectors of columns of a tile of m rows, 1 ≤ m ≤ MR
 //   VF_ZERO VF_LOAD(p) VF_ADD(a, b)  whole vectors
 //   vp, VP_LOAD(p)                   vector of LANES pairs of bf16
-//   store_row(out, sums, tv, n)      stores the first n columns of tv vectors
+//   load_row(p, v, tv, n)            loads the first n columns of tv vectors
+//   store_row(p, v, tv, n)           stores them
 // and either
 //   VF_DOT(sum, x, w), vx, VX_PAIR(p)   both steps of a pair for rows of bf16; vx is a pair of a
 //                                       row for all columns
@@ -89,42 +90,39 @@ INLINE void multiply(const eti_btile *t, size_t row, const uint16_t *w, size_t f
   }
 }
 
-// Computes the sums of m rows and tv vectors, chunk by chunk.
-INLINE void sum_chunks(const eti_btile *t, size_t row, size_t column, size_t ahead, size_t m,
-                       size_t tv, vf sums[MOST]) {
-  const uint16_t *const w = t->w + column / NR * t->w_step;
-  UNROLL for (size_t v = 0; v < tv; v++) {
-    const vf start = t->bias == NULL ? VF_ZERO : VF_LOAD(t->bias + column + v * LANES);
-    UNROLL for (size_t r = 0; r < m; r++) sums[r * tv + v] = start;
-  }
-  vf totals[MOST];
-  UNROLL for (size_t i = 0; i < m * tv; i++) totals[i] = sums[i];
-  for (size_t first = 0;;) {
-    const size_t left = t->pairs - first;
-    const size_t n = left < ETI_BGEMM_CHUNK_PAIRS ? left : ETI_BGEMM_CHUNK_PAIRS;
-    multiply(t, row, w, first, n, ahead, m, tv, sums);
-    if (n == left) break;
-    UNROLL for (size_t i = 0; i < m * tv; i++) {
-      totals[i] = first == 0 ? sums[i] : VF_ADD(totals[i], sums[i]);
-      sums[i] = VF_ZERO;
-    }
-    first += n;
-  }
-  if (t->pairs <= ETI_BGEMM_CHUNK_PAIRS) return;
-  UNROLL for (size_t i = 0; i < m * tv; i++) sums[i] = VF_ADD(totals[i], sums[i]);
-}
-
+// Computes m rows and n columns, which tv vectors hold, chunk by chunk.
 INLINE void columns_of_rows(const eti_btile *t, size_t row, size_t column, size_t ahead, size_t m,
                             size_t tv) {
-  vf sums[MOST];
-  sum_chunks(t, row, column, ahead, m, tv, sums);
+  const uint16_t *const w = t->w + column / NR * t->w_step;
   const size_t n = t->n - column < tv * LANES ? t->n - column : tv * LANES;
+  float *const out = t->out + row * t->out_step + column;
+  vf sums[MOST], totals[MOST];
+  UNROLL for (size_t v = 0; v < tv; v++) {
+    const vf start = t->bias == NULL ? VF_ZERO : VF_LOAD(t->bias + column + v * LANES);
+    UNROLL for (size_t r = 0; r < m; r++) sums[r * tv + v] = totals[r * tv + v] = start;
+  }
+  if (t->adds) {
+    UNROLL for (size_t r = 0; r < m; r++) load_row(out + r * t->out_step, totals + r * tv, tv, n);
+  }
+  bool adds = t->adds;
+  for (size_t first = 0;;) {
+    const size_t left = t->pairs - first;
+    const size_t some = left < ETI_BGEMM_CHUNK_PAIRS ? left : ETI_BGEMM_CHUNK_PAIRS;
+    multiply(t, row, w, first, some, ahead, m, tv, sums);
+    if (some == left) break;
+    UNROLL for (size_t i = 0; i < m * tv; i++) {
+      totals[i] = adds ? VF_ADD(totals[i], sums[i]) : sums[i];
+      sums[i] = VF_ZERO;
+    }
+    adds = true;
+    first += some;
+  }
   UNROLL for (size_t r = 0; r < m; r++) {
-    float *const out = t->out + (row + r) * t->out_step + column;
     vf found[MOST];  // its address is taken, so that `sums` may stay in registers
-    UNROLL for (size_t v = 0; v < tv; v++) found[v] = sums[r * tv + v];
-    if (t->adds) add_row(out, found, tv, n);
-    store_row(out, found, tv, n);
+    UNROLL for (size_t v = 0; v < tv; v++) {
+      found[v] = adds ? VF_ADD(totals[r * tv + v], sums[r * tv + v]) : sums[r * tv + v];
+    }
+    store_row(out + r * t->out_step, found, tv, n);
   }
 }
 

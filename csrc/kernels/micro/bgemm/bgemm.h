@@ -45,7 +45,7 @@ typedef struct eti_btile {
   size_t pairs;       // may be 0
   size_t next;        // bytes from w to the panels that are needed next, to prefetch; or 0
   const float *bias;  // padded to whole panels, or NULL for zeros
-  bool adds;          // the sum is added to `out`: k begins at a later chunk; bias is NULL
+  bool adds;          // chunks are added to `out`: k begins at a later one; bias is NULL
   size_t m, n;
   float *out;
   size_t out_step;

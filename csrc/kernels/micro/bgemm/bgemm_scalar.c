@@ -52,14 +52,14 @@ static float element(const eti_btile *t, size_t row, size_t column) {
   const uint16_t *const w = t->w + column / NR * t->w_step + column % NR * (size_t)ETI_BGEMM_PAIR;
   const float *const out = t->out + row * t->out_step + column;
   const float bias = t->bias == NULL ? 0.0f : t->bias[column];
-  float total = 0.0f;
+  float total = t->adds ? *out : 0.0f;
   for (size_t i = 0, n; i < t->pairs || i == 0; i += n) {
     n = t->pairs - i < ETI_BGEMM_CHUNK_PAIRS ? t->pairs - i : ETI_BGEMM_CHUNK_PAIRS;
     const float sum = chunk_sum(a + 2 * i, w + i * NR * ETI_BGEMM_PAIR, n, i == 0 ? bias : 0.0f);
-    total = i == 0 ? sum : add(total, sum);
+    total = i == 0 && !t->adds ? sum : add(total, sum);
     if (n == 0) break;
   }
-  return t->adds ? add(*out, total) : total;
+  return total;
 }
 
 static void tile(const eti_btile *t) {

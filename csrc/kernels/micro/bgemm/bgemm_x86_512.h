@@ -25,12 +25,10 @@ static inline size_t lanes_left(size_t n, size_t v) {
   return n > v * LANES ? n - v * LANES : 0;
 }
 
-static inline __attribute__((always_inline)) void add_row(const float *out, vf *sums, size_t tv,
-                                                          size_t n) {
-  for (size_t v = 0; v < tv; v++) {
-    const vf old = _mm512_maskz_loadu_ps(first_lanes(lanes_left(n, v)), out + v * LANES);
-    sums[v] = _mm512_add_ps(old, sums[v]);
-  }
+static inline __attribute__((always_inline)) void load_row(const float *p, vf *v, size_t tv,
+                                                           size_t n) {
+  for (size_t i = 0; i < tv; i++)
+    v[i] = _mm512_maskz_loadu_ps(first_lanes(lanes_left(n, i)), p + i * LANES);
 }
 
 static inline __attribute__((always_inline)) void store_row(float *out, const vf *sums, size_t tv,

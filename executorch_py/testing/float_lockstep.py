@@ -8,7 +8,7 @@ rounding was amplified. Floats that a delegate keeps inside are computed from th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,8 +55,13 @@ class FloatWalk:
         ]
 
 
-def in_lockstep(graph: ModelGraph, values: Sequence[FileValue]) -> FloatWalk:
-    """Runs the graph with the floats that the file has at its nodes."""
+def in_lockstep(
+    graph: ModelGraph, values: Sequence[FileValue], compute: Callable[..., Any] = value_of
+) -> FloatWalk:
+    """Runs the graph with the floats that the file has at its nodes.
+
+    `compute` gives the value of a node, as value_of does.
+    """
     pool, inputs = Pool(values), graph.fresh_inputs()
     varies = varying(graph)
     env: dict[fx.Node, Any] = {}
@@ -68,7 +73,7 @@ def in_lockstep(graph: ModelGraph, values: Sequence[FileValue]) -> FloatWalk:
             walk.outputs.extend(env[n] if isinstance(n, fx.Node) else n for n in leaves)
             break
         with torch.no_grad():
-            value = value_of(graph.module, node, inputs, env)
+            value = compute(graph.module, node, inputs, env)
         if node in varies and node.op == "call_function" and _is_compared(value):
             found = pool.nearest(value, _limit(value))
             (walk.differing if found is None else walk.agreeing).append(node)

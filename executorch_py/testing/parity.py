@@ -29,6 +29,7 @@ from executorch_py.testing.not_finite import explain_not_finite
 from executorch_py.testing.quantization_step import is_quantized, output_steps
 from executorch_py.testing.random_draws import draws_of_model, draws_of_program
 from executorch_py.testing.reference import as_exported, first_line
+from executorch_py.testing.rounded_products import RoundedProducts
 from executorch_py.testing.sizes import Sizes
 from executorch_py.testing.verdicts import Run, Values, cloned, judge
 
@@ -67,7 +68,7 @@ def compare_runs(
     """
     sizes, steps = Sizes(exported, args, kwargs), output_steps(exported)
     report = ParityReport(left_out=sizes.left_out)
-    quantized = is_quantized(exported)
+    quantized, products = is_quantized(exported), RoundedProducts(exported)
     _, structure = pytree.tree_flatten((tuple(args), dict(kwargs)))
     for case in sizes:
         try:
@@ -88,7 +89,8 @@ def compare_runs(
             compare_values(f"output {i}", case.label, a, b, rtol, atol, step)
             for i, (a, b, step) in enumerate(zip(ours, expected, steps, strict=True))
         ]
-        results = Run(model, case.flat, structure, ours, expected, values)
+        in_bf16 = products if products.n_calls > 0 else None
+        results = Run(model, case.flat, structure, ours, expected, values, in_bf16)
         if rtol is None and atol is None:
             found = judge(found, results, quantized, report)
         lines = explain_not_finite(found, results)
@@ -114,7 +116,9 @@ def verify_program(
     passes in these cases: its distance from the model in float64 is at most FLOAT64_FACTOR times
     that of eager torch; or the model is quantized, and the output follows from the file's own
     integers, each of which is one that eager torch may round to; or weights alone are quantized,
-    and it follows from the file's own floats. If a tolerance is given, only that tolerance counts.
+    and it follows from the file's own floats. Outputs of a file of precision bf16 are compared with
+    eager torch that rounds the same operands; the report has the distances from both. If a
+    tolerance is given, only that tolerance counts.
     Raises ParityError, which names the output, the index, both values and the
     errors, and of a quantized model the first node that differs. Before that, it names NaN and
     infinite values in eager torch, and the node that makes the first.

@@ -3,6 +3,8 @@
 The same model in float64 decides about a model of floats (reference.py), the graph in lockstep with
 the file about a quantized one (rounding.py). If weights alone are quantized, the graph of floats in
 lockstep (float_lockstep.py) comes after float64. The sensitivity of the graph is the last rule.
+The operands of a file of precision bf16 are rounded (rounded_products.py): the graph with the same
+rounding decides, its outputs first, then in lockstep.
 """
 
 from __future__ import annotations
@@ -21,7 +23,9 @@ from executorch_py.testing.file_values import FileValues
 from executorch_py.testing.float_lockstep import in_lockstep
 from executorch_py.testing.graph_values import ModelGraph, model_graph
 from executorch_py.testing.reference import WIDE, NoReference, NotComparable, in_float64
+from executorch_py.testing.rounded_products import RoundedProducts
 from executorch_py.testing.rounding import Rounded, RoundedOutput, as_sensitive, rounded
+from executorch_py.testing.sensitivity import sqnr_of
 
 # Beginning of a note: eager torch is too far from the model in float64.
 _LOST_DIGITS = "no float64 reference: eager torch itself"
@@ -44,6 +48,7 @@ class Run:
     ours: Sequence[Any]
     eager: Sequence[Any]
     values: Values | None
+    products: RoundedProducts | None = None  # those in bf16, if there are any
 
     def inputs(self) -> Inputs:
         """Positional and keyword arguments, which the caller may write to."""
@@ -63,6 +68,8 @@ def judge(
     found: list[Comparison], run: Run, is_quantized: bool, report: ParityReport
 ) -> list[Comparison]:
     """The comparisons, each by the first rule that it passes; the report explains the nodes."""
+    if run.products is not None and not is_quantized:
+        return _judge_bf16(found, run, run.products, report)
     if all(c.ok and c.rule == "tolerance" for c in found):
         return found
     if not is_quantized:
@@ -205,6 +212,50 @@ def _judge_lockstep(
         c if c.ok or not _follows(c, a, b) else replace(c, rule="lockstep", mismatched=0, note="")
         for c, a, b in zip(found, run.ours, expected, strict=True)
     ]
+
+
+def _judge_bf16(
+    found: list[Comparison], run: Run, products: RoundedProducts, report: ParityReport
+) -> list[Comparison]:
+    """Comparisons with the model whose products round their operands as the file does."""
+    sizes = found[0].sizes
+    lines = [f"precision bf16: operands of {products.n_calls} products are rounded to bfloat16"]
+    try:
+        graph = run.graph
+        wanted = products.outputs(graph)[-len(found) :]  # the graph's begin with its state
+        lines += [
+            f"{c.output}: {_figures(ours, eager)} of eager torch in f32, "
+            f"{_figures(ours, near)} of eager torch with rounded operands"
+            for c, ours, eager, near in zip(found, run.ours, run.eager, wanted, strict=True)
+            if isinstance(near, torch.Tensor) and near.is_floating_point()
+        ]
+        follows = [_follows(c, a, b) for c, a, b in zip(found, run.ours, wanted, strict=True)]
+        if not all(follows) and run.values is not None:
+            values = run.values(cloned(run.flat), True).tensors
+            walk = in_lockstep(graph, values, products.of_run().value_of)
+            lines += walk.explained()
+            expected = walk.outputs[-len(found) :]
+            follows = [
+                f or _follows(c, a, b)
+                for f, c, a, b in zip(follows, found, run.ours, expected, strict=True)
+            ]
+    except NotComparable as error:
+        report.explain(sizes, [*lines, f"nodes are not compared: {error}"], error)
+        return found
+    report.explain(sizes, lines)
+    return [
+        replace(c, rule="bf16", mismatched=0 if ok else max(c.mismatched, 1), note="")
+        if isinstance(b, torch.Tensor)
+        else c
+        for c, ok, b in zip(found, follows, wanted, strict=True)
+    ]
+
+
+def _figures(ours: Any, wanted: torch.Tensor) -> str:
+    """The signal-to-noise ratio and the largest difference of a result."""
+    result = torch.as_tensor(ours)
+    ratio = sqnr_of(result, wanted) if result.numel() else math.inf
+    return f"SQNR {ratio:.1f} dB, max abs error {_distance(result, wanted):.3g}"
 
 
 def _follows(comparison: Comparison, ours: Any, expected: Any) -> bool:

@@ -44,6 +44,7 @@ REASONS = {
     "rounding": "it follows from the file's own values, each next to eager torch's",
     "bf16": "it follows from the file's precision: eager torch with operands rounded to bfloat16",
     "lockstep": "it follows from the file's own floats, each next to eager torch's",
+    "winograd": "rounding error from float64, on the file's own image",
     "sensitivity": "eager torch itself moves about as far; a wrong node of less effect is not seen",
 }
 # Comparisons that a failure shows.
@@ -63,10 +64,11 @@ class Comparison:
     `quantization_step` of the output; "float64", if the distances of the program and of eager
     torch from the model in float64 decide; "rounding", if the output follows from the file's own
     integers; "bf16", if eager torch with operands rounded to bfloat16 decides, as in the file;
-    "lockstep", if it follows from the file's own floats; "sensitivity", if the converted
-    graph itself moves as far when its input moves a little. For "rounding" and "sensitivity",
-    `sqnr_db` is the signal-to-noise ratio against eager torch, and `moved_sqnr_db` that of eager
-    torch against itself after its input moved.
+    integers; "lockstep", if it follows from the file's own floats; "sensitivity", if the converted
+    graph itself moves as far when its input moves a little; "winograd", of a Winograd convolution,
+    if it is within the bound of its rounding error. Errors of the last are those from float64. For
+    "rounding" and "sensitivity", `sqnr_db` is the signal-to-noise ratio against eager torch, and
+    `moved_sqnr_db` that of eager torch against itself after its input moved.
     """
 
     output: str

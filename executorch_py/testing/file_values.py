@@ -30,7 +30,9 @@ from executorch_py.exir.schema import (
     ExecutionPlan,
     Instruction,
     Int,
+    KernelCall,
     Tensor,
+    TensorList,
     TensorShapeDynamism,
 )
 from executorch_py.exir.serialize import PTEFile, deserialize_pte_binary, serialize_pte_binary
@@ -85,6 +87,10 @@ class TracedFile:
         return next(p for p in self._file.program.execution_plan if p.name == self._method)
 
     @cached_property
+    def _instructions(self) -> list[Instruction]:
+        return [i for chain in self._plan.chains for i in chain.instructions]
+
+    @cached_property
     def _data(self) -> list[bytes]:
         return [bytes(part) for part in self._program._tensor_data.values()]
 
@@ -94,7 +100,7 @@ class TracedFile:
         `with_floats`: delegates show floats, too. NotComparable if a delegate does not run alone.
         """
         plan = self._plan
-        instructions = [i.instr_args for chain in plan.chains for i in chain.instructions]
+        instructions = [i.instr_args for i in self._instructions]
         found = FileValues()
         for index, operator, results in self._program._load(self._method).trace(list(flat)):
             call = instructions[index]
@@ -104,6 +110,43 @@ class TracedFile:
             grid = _grid_of(plan, call) if operator.startswith(_QUANTIZE) else None
             found.tensors += [FileValue(t, grid) for t in _tensors(results)]
         return found
+
+    def instructions_of(self, operator: str) -> list[int]:
+        """The instructions that call an operator, without its overload."""
+        calls = enumerate(i.instr_args for i in self._instructions)
+        return [
+            index
+            for index, call in calls
+            if isinstance(call, KernelCall) and self._plan.operators[call.op_index].name == operator
+        ]
+
+    def traced(self, flat: Sequence[Any]) -> Iterator[tuple[int, list[Any], torch.Tensor]]:
+        """Instructions of one run that call operators, with their arguments and last result.
+
+        An argument is a tensor of this run, a list of such, or None: of constants, of results
+        without a copy of their own, and of numbers.
+        """
+        known: dict[int, torch.Tensor] = {
+            index: torch.as_tensor(value)
+            for index, value in zip(self._plan.inputs, flat, strict=True)
+            if hasattr(value, "shape")
+        }
+        for index, _, results in self._program._load(self._method).trace(list(flat)):
+            call = self._instructions[index].instr_args
+            tensors = list(_tensors(results))
+            if isinstance(call, KernelCall) and tensors:
+                yield index, [self._argument(i, known) for i in call.args], tensors[-1]
+                known[call.args[-1]] = tensors[-1]
+            elif isinstance(call, DelegateCall):
+                known.update(zip(call.args, tensors, strict=False))
+
+    def _argument(self, index: int, known: dict[int, torch.Tensor]) -> Any:
+        value = self._plan.values[index].val
+        return (
+            [known.get(i) for i in value.items]
+            if isinstance(value, TensorList)
+            else known.get(index)
+        )
 
     def _add_delegate_values(
         self, found: FileValues, call: DelegateCall, results: Sequence[Any], with_floats: bool

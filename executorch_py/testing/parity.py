@@ -32,6 +32,7 @@ from executorch_py.testing.reference import as_exported, first_line
 from executorch_py.testing.rounded_products import RoundedProducts
 from executorch_py.testing.sizes import Sizes
 from executorch_py.testing.verdicts import Run, Values, cloned, judge
+from executorch_py.testing.winograd_layers import WinogradLayers
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
@@ -61,10 +62,12 @@ def compare_runs(
     rtol: float | None,
     atol: float | None,
     values: Values | None = None,
+    layers: WinogradLayers | None = None,
 ) -> ParityReport:
     """Compares run(flat inputs) -> flat outputs with the model at every size of Sizes.
 
-    values(flat inputs, with_floats) are the tensors that a quantized program computes on the way.
+    values(flat inputs, with_floats) are the tensors that a program computes on the way. layers are
+    compared at each size as well.
     """
     sizes, steps = Sizes(exported, args, kwargs), output_steps(exported)
     report = ParityReport(left_out=sizes.left_out)
@@ -90,12 +93,17 @@ def compare_runs(
             for i, (a, b, step) in enumerate(zip(ours, expected, steps, strict=True))
         ]
         in_bf16 = products if products.n_calls > 0 else None
-        results = Run(model, case.flat, structure, ours, expected, values, in_bf16)
+        slack = layers.slack if layers else None
+        results = Run(model, case.flat, structure, ours, expected, values, in_bf16, slack)
         if rtol is None and atol is None:
             found = judge(found, results, quantized, report)
         lines = explain_not_finite(found, results)
         report.not_finite.append((case.label, lines))
         report.comparisons += found
+        if layers and rtol is None and atol is None:
+            of_layers, notes = layers.compare(cloned(case.flat), case.label)
+            report.comparisons += of_layers
+            report.explain(case.label, notes)
     return report
 
 
@@ -117,8 +125,11 @@ def verify_program(
     that of eager torch; or the model is quantized, and the output follows from the file's own
     integers, each of which is one that eager torch may round to; or weights alone are quantized,
     and it follows from the file's own floats. Outputs of a file of precision bf16 are compared with
-    eager torch that rounds the same operands; the report has the distances from both. If a
-    tolerance is given, only that tolerance counts.
+    eager torch that rounds the same operands; the report has the distances from both. Of a file
+    with Winograd convolutions (math="fast"), each of these is compared with float64 on the image
+    that the file gives it, and must be within the bound of its rounding error (winograd_bound.py);
+    an output beyond all tolerances passes if it follows from the file's own floats, each within
+    that bound or a rounding of eager torch's. If a tolerance is given, only that tolerance counts.
     Raises ParityError, which names the output, the index, both values and the
     errors, and of a quantized model the first node that differs. Before that, it names NaN and
     infinite values in eager torch, and the node that makes the first.
@@ -130,7 +141,8 @@ def verify_program(
     args, kwargs = program._arguments(method, args, kwargs)
     exported = program.exported_program(method)
     values = TracedFile(program, method).values
-    report = compare_runs(exported, run, model, args, kwargs, rtol, atol, values)
+    layers = WinogradLayers(program, method)
+    report = compare_runs(exported, run, model, args, kwargs, rtol, atol, values, layers)
     if not report.ok:
         draws = draws_of_program(exported) or draws_of_model(model, args, kwargs)
         lines = [f"method '{method}' differs from eager torch", draws, report.failure()]

@@ -2,7 +2,8 @@
 
 The same model in float64 decides about a model of floats (reference.py), the graph in lockstep with
 the file about a quantized one (rounding.py). If weights alone are quantized, the graph of floats in
-lockstep (float_lockstep.py) comes after float64. The sensitivity of the graph is the last rule.
+lockstep (float_lockstep.py) comes after float64, as for files with Winograd convolutions, whose
+bound it allows. The sensitivity of the graph is the last rule.
 The operands of a file of precision bf16 are rounded (rounded_products.py): the graph with the same
 rounding decides, its outputs first, then in lockstep.
 """
@@ -20,7 +21,7 @@ from torch.utils import _pytree as pytree
 
 from executorch_py.testing.comparison import Comparison, ParityReport, compare_tensors
 from executorch_py.testing.file_values import FileValues
-from executorch_py.testing.float_lockstep import in_lockstep
+from executorch_py.testing.float_lockstep import Slack, in_lockstep
 from executorch_py.testing.graph_values import ModelGraph, model_graph
 from executorch_py.testing.reference import WIDE, NoReference, NotComparable, in_float64
 from executorch_py.testing.rounded_products import RoundedProducts
@@ -49,6 +50,7 @@ class Run:
     eager: Sequence[Any]
     values: Values | None
     products: RoundedProducts | None = None  # those in bf16, if there are any
+    slack: Slack | None = None  # of Winograd convolutions, if the file has some
 
     def inputs(self) -> Inputs:
         """Positional and keyword arguments, which the caller may write to."""
@@ -72,9 +74,16 @@ def judge(
         return _judge_bf16(found, run, run.products, report)
     if all(c.ok and c.rule == "tolerance" for c in found):
         return found
-    if not is_quantized:
-        return _judge_float64(found, run)
     sizes = found[0].sizes
+    if not is_quantized:
+        found = _judge_float64(found, run)
+        if run.slack is None or all(c.ok for c in found):
+            return found
+        try:
+            return _judge_lockstep(found, run, run.graph, report)
+        except NotComparable as error:
+            report.explain(sizes, [f"nodes are not compared: {error}"], error)
+            return found
     graph = None
     try:
         graph = run.graph
@@ -202,7 +211,8 @@ def _judge_lockstep(
     assert run.values is not None
     sizes = found[0].sizes
     try:
-        walk = in_lockstep(graph, run.values(cloned(run.flat), True).tensors)
+        tensors = run.values(cloned(run.flat), True).tensors
+        walk = in_lockstep(graph, tensors, slack_of=run.slack)
     except NotComparable as error:
         report.explain(sizes, [f"nodes are not compared: {error}"], error)
         return found
@@ -232,7 +242,7 @@ def _judge_bf16(
         follows = [_follows(c, a, b) for c, a, b in zip(found, run.ours, wanted, strict=True)]
         if not all(follows) and run.values is not None:
             values = run.values(cloned(run.flat), True).tensors
-            walk = in_lockstep(graph, values, products.of_run().value_of)
+            walk = in_lockstep(graph, values, products.of_run().value_of, run.slack)
             lines += walk.explained()
             expected = walk.outputs[-len(found) :]
             follows = [

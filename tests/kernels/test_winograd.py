@@ -20,6 +20,7 @@ from support.op_driver import (
     run_growing,
     run_op,
 )
+from support.tolerance import F64_ROUNDING, assert_near
 
 from executorch_py.testing.winograd_bound import matrices, winograd_bound
 
@@ -131,7 +132,7 @@ def test_the_matrices_are_those_of_a_convolution(tile: int) -> None:
         for t in range(3):
             d, w = torch.eye(tile + 2, dtype=torch.float64)[i], torch.eye(3, dtype=torch.float64)[t]
             wanted = torch.tensor([float(j + t == i) for j in range(tile)], dtype=torch.float64)
-            torch.testing.assert_close(a @ ((g @ w) * (b @ d)), wanted, rtol=0.0, atol=1e-14)
+            assert_near(a @ ((g @ w) * (b @ d)), wanted, F64_ROUNDING)
 
 
 EPILOGUES: list[tuple[str, list[float], int]] = [

@@ -56,6 +56,18 @@ def change_weight(
     raise AssertionError("expected the weights among the bytes of the file")
 
 
+def change_float(
+    program: ExecutorchProgramManager, weight: torch.Tensor, index: int, factor: float
+) -> None:
+    """Multiplies one f32 weight, in the bytes of the file."""
+    changed = weight.detach().clone()
+    changed.view(-1)[index] *= factor
+    right, wrong = (w.contiguous().numpy().tobytes() for w in (weight.detach(), changed))
+    at = program.buffer.find(right)
+    assert at >= 0, "expected the weights among the bytes of the file"
+    program._bytes = program.buffer[:at] + wrong + program.buffer[at + len(wrong) :]
+
+
 def change_payload(
     program: ExecutorchProgramManager, change: Callable[[XNNGraph], XNNGraph]
 ) -> None:

@@ -58,6 +58,8 @@ F32_SHIFTED_NORM = Tolerance(0.0, 2e-3)
 F32_NEAR_ONE = Tolerance(0.0, 1e-6)
 # float64 against float32: near, but not the same digits.
 F64_OVER_F32 = Tolerance(1e-3, 1e-4)
+# A few roundings of float64 near 1.
+F64_ROUNDING = Tolerance(0.0, 1e-14)
 # Hurwitz zeta of arguments far below zero: sums to both sides cancel.
 F64_ZETA = Tolerance(1e-12, 1e-9)
 

@@ -172,11 +172,10 @@ INLINE eti_gemm_tile FN(panel_of)(const eti_gemm_tile *t, const size_t p) {
   return one;
 }
 
-static void FN(tile_row)(const eti_gemm_tile *t) {
-  ET_ASSERT(FN(has_c)(t) && ETI_HOLDS(t->a, t->k, T) && ETI_HOLDS(t->b, t->k, T));
-  ET_ASSERT(t->k == 0 || t->b_panel_step >= (size_t)LANES * NV);
+// Computes panels [first, last) of a row; both are constants.
+INLINE void FN(row_of)(const eti_gemm_tile *t, const size_t first, const size_t last) {
   VEC acc[ETI_GEMM_ROW_PANELS][NV];
-  for (size_t p = 0; p < ETI_GEMM_ROW_PANELS; p++) {
+  for (size_t p = first; p < last; p++) {
     const eti_gemm_tile one = FN(panel_of)(t, p);
     FN(start)(acc + p, &one, 1, NV, true, 0);
   }
@@ -191,7 +190,7 @@ static void FN(tile_row)(const eti_gemm_tile *t) {
     const size_t n = left < ETI_GEMM_CHUNK ? left : ETI_GEMM_CHUNK;
     for (size_t k = n; k > 0; k--) {
       const FACTOR av = V_FACTOR(*a);
-      for (size_t p = 0; p < ETI_GEMM_ROW_PANELS; p++) {
+      for (size_t p = first; p < last; p++) {
         for (size_t v = 0; v < NV; v++)
           acc[p][v] = V_FMA(av, V_LOAD(b + p * b_panel_step + B_AT(v)), acc[p][v]);
       }
@@ -199,12 +198,26 @@ static void FN(tile_row)(const eti_gemm_tile *t) {
       b += b_step;
     }
     left -= n;
-    for (size_t p = 0; p < ETI_GEMM_ROW_PANELS; p++) {
+    for (size_t p = first; p < last; p++) {
       const eti_gemm_tile one = FN(panel_of)(t, p);
       FN(finish)(acc + p, &one, 1, NV, true, 0, add);
     }
     add = true;
   } while (left > 0);
+}
+
+static void FN(tile_row)(const eti_gemm_tile *t) {
+  ET_ASSERT(FN(has_c)(t) && ETI_HOLDS(t->a, t->k, T) && ETI_HOLDS(t->b, t->k, T));
+  ET_ASSERT(t->k == 0 || t->b_panel_step >= (size_t)LANES * NV);
+#ifdef B_GAPS
+  if (t->b_gap != 0) {
+    // Twice as many streams of memory would be read more slowly.
+    FN(row_of)(t, 0, ETI_GEMM_ROW_PANELS / 2);
+    FN(row_of)(t, ETI_GEMM_ROW_PANELS / 2, ETI_GEMM_ROW_PANELS);
+    return;
+  }
+#endif
+  FN(row_of)(t, 0, ETI_GEMM_ROW_PANELS);
 }
 
 // nv and as_rows are constants, too.

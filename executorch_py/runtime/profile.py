@@ -27,6 +27,7 @@ _SUMMED_OPERAND = {
     "executorch_py::mm.out": 0,
     "executorch_py::addmm.out": 1,
     "executorch_py::linear_bf16.out": 0,
+    "executorch_py::packed_linear.out": 0,
     "aten::baddbmm.out": 1,
 }
 _ATTENTION = "::scaled_dot_product_attention.out"
@@ -101,6 +102,8 @@ class InstructionProfile:
             return 2 * self.calls * math.prod(shapes[-1]) * summed
         if self.operator == "executorch_py::convolution_bf16.out":
             return 2 * self.calls * math.prod(shapes[-1]) * shapes[1][1] * shapes[1][3]
+        if self.operator == "executorch_py::packed_convolution.out":
+            return 2 * self.calls * math.prod(shapes[-1]) * shapes[1][2]
         if self.operator.endswith("::convolution.out"):
             weight = shapes[1]
             transposed = weight[0] != shapes[-1][1]

@@ -122,6 +122,9 @@ def test_arithmetic_is_counted_for_products_and_convolutions() -> None:
     assert product("aten::linear.out", (7, 2, 3), (5, 3), (7, 2, 5)).flops == 420
     image, weight, out = (1, 3, 8, 8), (16, 3, 3, 3), (1, 16, 6, 6)
     assert product("aten::convolution.out", image, weight, out).flops == 2 * 16 * 36 * 27
+    packed = "executorch_py::packed_convolution.out"
+    assert product(packed, image, (1, 1, 27, 16), out).flops == 2 * 16 * 36 * 27
+    assert product("executorch_py::packed_linear.out", (2, 3), (1, 1, 3, 16), (2, 5)).flops == 60
 
 
 def test_readers_of_a_part_are_charged_for_that_part() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +12,9 @@ from torch import nn
 from torch.export import Dim
 from torch.nn import functional as F
 
+from executorch_py.errors import ExecutorchError
 from executorch_py.exir import ExecutorchBackendConfig, to_edge
+from executorch_py.exir.serialize import deserialize_pte_binary, serialize_pte_binary
 from executorch_py.runtime import Runtime
 
 PACKED = ("executorch_py::packed_linear", "executorch_py::packed_convolution")
@@ -188,3 +191,50 @@ def test_files_without_own_operators_are_not_packed() -> None:
 def test_a_setting_that_is_no_flag_is_refused(value: Any) -> None:
     with pytest.raises(TypeError, match="prepack: expected True or False"):
         ExecutorchBackendConfig(own_operators=True, prepack=value)
+
+
+def with_sizes(buffer: bytes, old: list[int], new: list[int]) -> bytes:
+    """The program with other sizes of its tensor of sizes `old`."""
+    file = deserialize_pte_binary(buffer)
+    (plan,) = file.program.execution_plan
+    (found,) = (v.val for v in plan.values if getattr(v.val, "sizes", None) == old)
+    found.sizes, found.dim_order = new, list(range(len(new)))
+    return bytes(serialize_pte_binary(file))
+
+
+@pytest.mark.parametrize(
+    ("model", "shape", "panels", "wrong"),
+    [
+        (nn.Linear(30, 64), (4, 30), [1, 4, 30, 16], [[1, 2, 60, 16], [4, 1, 30, 16], [1920]]),
+        (nn.Linear(30, 64), (4, 30), [1, 4, 30, 16], [[1, 3, 30, 16], [1, 4, 29, 16]]),
+        (nn.Conv2d(16, 32, 3), (1, 16, 5, 5), [1, 2, 144, 16], [[2, 1, 144, 16], [1, 2, 9, 16]]),
+        (nn.Linear(30, 64), (4, 30), [1, 4, 30, 16], [[1, 5, 30, 16], [1, 4, 30, 2**30]]),
+    ],
+)
+def test_a_file_whose_panels_have_wrong_sizes_is_refused_by_a_load(
+    model: nn.Module, shape: tuple[int, ...], panels: list[int], wrong: list[list[int]]
+) -> None:
+    program, _ = both(model, (values(*shape),))
+    for sizes in wrong:
+        damaged = with_sizes(bytes(program.buffer), panels, sizes)
+        with pytest.raises(ExecutorchError, match=r"expected|bytes") as caught:
+            Runtime.get().load_program(damaged).load_method("forward")
+        assert any(word in str(caught.value) for word in ("panels", "weight", "outside its segment")), caught
+
+
+def test_no_byte_of_a_mapped_file_is_written(tmp_path: Path) -> None:
+    model = nn.Sequential(nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 512))
+    program, _ = both(model, (values(8, 512),))
+    path = tmp_path / "mapped.pte"
+    program.save(str(path))
+    method = Runtime.get().load_program(path).load_method("forward")
+    for _ in range(2):
+        method.execute([values(8, 512)])
+    lines = Path("/proc/self/smaps").read_text().splitlines()
+    at = [i for i, line in enumerate(lines) if line.endswith(str(path))]
+    kib = dict.fromkeys(("Rss", "Private_Dirty", "Shared_Dirty"), 0)
+    for line in (line for i in at for line in lines[i + 1 : i + 20]):
+        name, _, rest = line.partition(":")
+        if name in kib:
+            kib[name] += int(rest.split()[0])
+    assert at and kib["Rss"] >= 2048 and kib["Private_Dirty"] == kib["Shared_Dirty"] == 0

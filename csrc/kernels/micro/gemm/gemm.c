@@ -195,11 +195,6 @@ typedef struct block {
   const eti_clamp_range *range;  // set with the last values of k
 } block;
 
-// Clamps m × n elements at c, whose sums are complete.
-static void limit(const eti_gemm *g, const block *k, char *c, size_t m, size_t n) {
-  if (k->range != NULL) g->kernel->limit((float *)(void *)c, k->c_step, m, n, k->range);
-}
-
 // Computes a single row: panels of B side by side while there are enough whole ones. Returns the
 // number of panels done.
 static size_t run_row(const eti_gemm *g, const block *k) {
@@ -222,8 +217,8 @@ static size_t run_row(const eti_gemm *g, const block *k) {
         .c_step = k->c_step,
         .init = k->init,
         .bias = g->bias == NULL ? NULL : (const char *)g->bias + at * es,
+        .range = k->range,
     });
-    limit(g, k, k->c + j * es, 1, columns);
   }
   return jp;
 }
@@ -244,12 +239,12 @@ static void run_tile(const eti_gemm *g, const block *k, size_t ip, size_t jp, co
       .c_step = k->c_step,
       .init = k->init,
       .bias = g->bias == NULL ? NULL : (const char *)g->bias + at * es,
+      .range = k->range,
       .ahead = ahead,
       .ahead_step = ahead_step,
   };
   const size_t m = eti_at_most(k->m - i, k->a.height), n = eti_at_most(k->n - j, k->b.height);
   g->kernel->tile(&tile, m, n);
-  limit(g, k, tile.c, m, n);
 }
 
 // Runs the tiles of a block. The operand from memory is walked once, in the outer loop; the block
@@ -298,12 +293,12 @@ static void run_rows_tile(const eti_gemm *g, const rows_block *r, size_t ip, siz
       .c_step = r->k.c_step,
       .init = r->k.init,
       .bias = g->bias == NULL ? NULL : (const char *)g->bias + at * es,
+      .range = r->k.range,
       .ahead = ahead,
       .ahead_step = ahead_step,
   };
   const size_t m = eti_at_most(r->k.m - i, g->a.height), n = eti_at_most(r->k.n - j, g->b.height);
   g->kernel->tile_rows(&tile, m, n);
-  limit(g, &r->k, tile.c, m, n);
 }
 
 // With a tiny B, a panel of rows is read once; else one of B is, and its tiles prefetch the next
@@ -333,15 +328,20 @@ static size_t pointers_of(const eti_gemm *g) {
   return (g->k + g->a.segment - 1) / g->a.segment * g->a.height;
 }
 
+// Bytes of the copies of rows of n panels.
+static size_t room_bytes(const eti_gemm *g, size_t n_panels) {
+  return eti_round_up(n_panels * g->a.height * g->a.row_room * g->kernel->esize, WORK_ALIGN);
+}
+
 static size_t rows_bytes(const eti_gemm *g, size_t n_panels, size_t n_columns) {
   return n_panels * (pointers_of(g) * sizeof(void *) + g->a.height * n_columns * g->kernel->esize) +
-         WORK_ALIGN;
+         room_bytes(g, n_panels) + WORK_ALIGN;
 }
 
 static void run_rows(const eti_gemm *g, const part *p, char *work, size_t bytes) {
   const size_t es = g->kernel->esize, h = g->a.height, nr = g->kernel->nr, m = p->m1 - p->m0;
   const bool buffers_c = g->c == NULL;
-  const size_t each = pointers_of(g);
+  const size_t each = pointers_of(g), room_each = h * g->a.row_room * es;
   size_t nb = buffers_c ? eti_round_up(eti_at_most(p->n1 - p->n0, ROWS_COLUMNS), nr) : 0;
   size_t panels_at_once = eti_at_most((m + h - 1) / h, ROWS_PANELS);
   while (rows_bytes(g, panels_at_once, nb) > bytes) {
@@ -349,13 +349,16 @@ static void run_rows(const eti_gemm *g, const part *p, char *work, size_t bytes)
     panels_at_once = (panels_at_once + 1) / 2;
   }
   const void **const rows = (const void **)(void *)work;
-  char *const c_room = work + eti_round_up(panels_at_once * each * sizeof(void *), WORK_ALIGN);
+  char *const room = work + eti_round_up(panels_at_once * each * sizeof(void *), WORK_ALIGN);
+  char *const c_room = room + room_bytes(g, panels_at_once);
   rows_block r = {
       .rows = rows, .each = each, .k = {.c_step = buffers_c ? nb : g->c_step, .range = g->range}};
   for (r.k.i = p->m0; r.k.i < p->m1; r.k.i += r.k.m) {
     r.k.m = eti_at_most(p->m1 - r.k.i, panels_at_once * h);
-    for (size_t i = 0; i < r.k.m; i += h)
-      g->a.point(g, rows + i / h * each, r.k.i + i, eti_at_most(r.k.m - i, h));
+    for (size_t i = 0; i < r.k.m; i += h) {
+      g->a.point(g, rows + i / h * each, room + i / h * room_each, r.k.i + i,
+                 eti_at_most(r.k.m - i, h));
+    }
     for (r.k.j = p->n0; r.k.j < p->n1; r.k.j += r.k.n) {
       r.k.n = eti_at_most(p->n1 - r.k.j, buffers_c ? nb : p->n1);
       r.k.b = ready(&g->b, es, r.k.j, 0);

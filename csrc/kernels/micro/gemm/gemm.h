@@ -66,7 +66,8 @@ typedef struct eti_gemm_tile {
   void *c;
   size_t c_step;
   eti_gemm_init init;
-  const void *bias;   // of this tile's first row or column
+  const void *bias;              // of this tile's first row or column
+  const eti_clamp_range *range;  // f32: bounds of the finished elements; NULL: none
   const char *ahead;  // memory that a later tile reads: prefetched, ahead_step bytes per k; never
                       // dereferenced
   size_t ahead_step;
@@ -99,7 +100,8 @@ typedef struct eti_gemm_kernel {
   // The tile for one row of A and ETI_GEMM_ROW_PANELS whole panels of B side by side: a single row
   // of accumulators would be bound by latency.
   void (*tile_row)(const eti_gemm_tile *t);
-  // Clamps the m × n elements at c to a range; NULL if the elements are not f32.
+  // Clamps the m × n elements at c to a range, for tiles computed in pieces; NULL if the elements
+  // are not f32.
   void (*limit)(float *c, size_t c_step, size_t m, size_t n, const eti_clamp_range *range);
 } eti_gemm_kernel;
 
@@ -129,8 +131,11 @@ typedef struct eti_gemm eti_gemm;
 typedef void (*eti_gemm_pack_fn)(const eti_gemm *g, void *dst, size_t width, size_t first, size_t n,
                                  size_t k0, size_t n_k);
 
-// Fills rows[s·n + i] for i < n and every segment s with the address of row first + i of A.
-typedef void (*eti_gemm_point_fn)(const eti_gemm *g, const void **rows, size_t first, size_t n);
+// Fills rows[s·n + i] for i < n and every segment s with the address of row first + i of A. A
+// segment that lies nowhere may be copied to room: the operand's row_room elements for each of the
+// n rows.
+typedef void (*eti_gemm_point_fn)(const eti_gemm *g, const void **rows, void *room, size_t first,
+                                  size_t n);
 
 enum { ETI_GEMM_MAX_SEGMENTS = 128 };
 
@@ -141,9 +146,11 @@ typedef struct eti_gemm_operand {
   size_t k_step;      // elements from k to k + 1
   size_t stored;      // B: columns per panel of data, ETI_GEMM_STORED; 0: height
   eti_gemm_pack_fn pack;
-  bool continues;           // B: read once, and the panels of the next job follow in memory
-  eti_gemm_point_fn point;  // A, when B is in panels: read as rows; height ≤ rows_mr
-  size_t segment;
+  bool continues;  // B: read once, and the panels of the next job follow in memory
+  // A, when B is in panels: read as rows; height ≤ rows_mr. With row_room > 0 there is `pack` too,
+  // for threads without that room.
+  eti_gemm_point_fn point;
+  size_t segment, row_room;
 } eti_gemm_operand;
 
 // A strided matrix, for the stock pack and store functions. Steps are in elements of `dtype`.
@@ -196,7 +203,8 @@ static inline bool eti_gemm_is_valid(const eti_gemm *g, const eti_gemm *shape) {
          (a->data != NULL || a->pack != NULL || a->point != NULL) && a->height >= 1 &&
          a->height <= (a->point != NULL ? g->kernel->rows_mr : g->kernel->mr) &&
          (a->point == NULL || (a->segment > 0 && b->data != NULL)) &&
-         (b->data != NULL || b->pack != NULL) && b->height == g->kernel->nr &&
+         (a->row_room == 0 || a->pack != NULL) && (b->data != NULL || b->pack != NULL) &&
+         b->height == g->kernel->nr &&
          (b->stored == 0 || (b->stored == ETI_GEMM_STORED && b->data != NULL)) && a->stored == 0 &&
          (g->c != NULL || (g->store != NULL && (g->init != ETI_GEMM_KEEP || g->load != NULL))) &&
          (!has_bias || g->bias != NULL) && (g->range == NULL || g->kernel->limit != NULL);

@@ -70,6 +70,11 @@ static void add_sum(const eti_gemm *g, char *c, size_t c_step, const char *sum, 
   }
 }
 
+// True if rows of A are read where they lie: there is no room for copies of them.
+static bool reads_rows(const eti_gemm *g) {
+  return g->a.point != NULL && g->a.row_room == 0;
+}
+
 // The tile at (i, j): tile.c, its step and its bias are set.
 static void run_packed(const eti_gemm *g, room *r, eti_gemm_tile tile, size_t i, size_t m, size_t j,
                        size_t n) {
@@ -104,9 +109,9 @@ static void run_tile(const eti_gemm *g, room *r, size_t i, size_t m, size_t j, s
           g->bias == NULL ? NULL : (const char *)g->bias + (g->init == ETI_GEMM_ROWS ? i : j) * es,
   };
   if (buffers_c && g->init == ETI_GEMM_KEEP) g->load(g, tile.c, tile.c_step, i, m, j, n);
-  if (g->a.point != NULL) {
+  if (reads_rows(g)) {
     ET_ASSERT((g->k + g->a.segment - 1) / g->a.segment <= ETI_GEMM_MAX_SEGMENTS);
-    g->a.point(g, r->of.rows, i, m);
+    g->a.point(g, r->of.rows, NULL, i, m);
     tile.k = g->k;
     tile.rows = r->of.rows;
     tile.segment = g->a.segment;
@@ -122,11 +127,11 @@ static void run_tile(const eti_gemm *g, room *r, size_t i, size_t m, size_t j, s
 
 void eti_gemm_run_narrow(const eti_gemm *g, const eti_gemm_part *p) {
   room r;
-  const size_t rows = g->a.point != NULL ? 1 : eti_at_most(ROWS, g->kernel->mr);
+  const size_t rows = reads_rows(g) ? 1 : eti_at_most(ROWS, g->kernel->mr);
   const size_t columns = eti_at_most(COLUMNS, g->kernel->nr);
   for (size_t i = p->m0, m; i < p->m1; i += m) {
     m = eti_at_most(p->m1 - i, rows);
-    if (g->a.point == NULL) m = within_panel(&g->a, i, m);
+    if (!reads_rows(g)) m = within_panel(&g->a, i, m);
     for (size_t j = p->n0, n; j < p->n1; j += n) {
       n = within_panel(&g->b, j, eti_at_most(p->n1 - j, columns));
       run_tile(g, &r, i, m, j, n);

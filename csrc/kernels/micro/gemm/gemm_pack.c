@@ -144,7 +144,8 @@ void eti_gemm_use_c_view(eti_gemm *g, eti_gemm_view view) {
 
 enum { ROWS_MAX_PANELS = 8 };  // of B: more panels justify packing A
 
-static void point_view(const eti_gemm *g, const void **rows, size_t first, size_t n) {
+static void point_view(const eti_gemm *g, const void **rows, void *room, size_t first, size_t n) {
+  (void)room;
   for (size_t i = 0; i < n; i++) rows[i] = view_at(&g->a_view, first + i, 0);
 }
 

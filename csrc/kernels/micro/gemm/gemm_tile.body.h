@@ -62,15 +62,25 @@ INLINE void FN(start)(VEC (*acc)[NV], const eti_gemm_tile *t, const size_t m, co
   }
 }
 
-// Writes the sums to C, or adds them to C unless they are the first; acc is then zero.
-INLINE void FN(finish)(VEC (*acc)[NV], const eti_gemm_tile *t, const size_t m, const size_t nv,
-                       const bool whole, const size_t tail, const bool add) {
+// Writes the sums to C, or adds them to C unless they are the first, within the tile's range if
+// that is asked for; acc is then zero. add and limits are constants.
+INLINE void FN(write)(VEC (*acc)[NV], const eti_gemm_tile *t, const size_t m, const size_t nv,
+                      const bool whole, const size_t tail, const bool add, const bool limits) {
   (void)tail;
   T *c = t->c;
+#ifdef V_LIMIT
+  const eti_clamp_range none = ETI_CLAMP_NONE, *const range = limits ? t->range : &none;
+  const VEC low = V_SET1(range->low), high = V_SET1(range->high), plus = V_SET1(range->plus);
+#else
+  (void)limits;
+#endif
   for (size_t i = 0; i < m; i++, c += t->c_step) {
     for (size_t v = 0; v < nv; v++) {
       T *const at = c + v * LANES;
-      const VEC sum = add ? V_ADD(LOAD_EDGE(at, v), acc[i][v]) : acc[i][v];
+      VEC sum = add ? V_ADD(LOAD_EDGE(at, v), acc[i][v]) : acc[i][v];
+#ifdef V_LIMIT
+      if (limits) sum = V_LIMIT(sum, low, high, plus);
+#endif
       if (whole || v + 1 != nv) {
         V_STORE(at, sum);
       } else {
@@ -78,6 +88,26 @@ INLINE void FN(finish)(VEC (*acc)[NV], const eti_gemm_tile *t, const size_t m, c
       }
       acc[i][v] = V_SET1((T)0);
     }
+  }
+}
+
+// Ends a chunk: the first one writes C, later ones are added to it, the last one clamps it.
+INLINE void FN(finish)(VEC (*acc)[NV], const eti_gemm_tile *t, const size_t m, const size_t nv,
+                       const bool whole, const size_t tail, const bool add, const bool last) {
+#ifdef V_LIMIT
+  const bool limits = last && t->range != NULL;
+#else
+  const bool limits = false;
+  (void)last;
+#endif
+  if (add && limits) {
+    FN(write)(acc, t, m, nv, whole, tail, true, true);
+  } else if (add) {
+    FN(write)(acc, t, m, nv, whole, tail, true, false);
+  } else if (limits) {
+    FN(write)(acc, t, m, nv, whole, tail, false, true);
+  } else {
+    FN(write)(acc, t, m, nv, whole, tail, false, false);
   }
 }
 
@@ -108,7 +138,7 @@ INLINE void FN(tile_of)(const eti_gemm_tile *t, const size_t m, const size_t nv,
       b += b_step;
     }
     left -= n;
-    FN(finish)(acc, t, m, nv, whole, tail, add);
+    FN(finish)(acc, t, m, nv, whole, tail, add, left == 0);
     add = true;
   } while (left > 0);
 }
@@ -152,7 +182,7 @@ INLINE void FN(rows_of)(const eti_gemm_tile *t, const size_t m, const size_t nv,
       in_segment -= n;
       in_chunk -= n;
     }
-    FN(finish)(acc, t, m, nv, whole, tail, add);
+    FN(finish)(acc, t, m, nv, whole, tail, add, left == 0);
     add = true;
   } while (left > 0);
 }
@@ -200,7 +230,7 @@ INLINE void FN(row_of)(const eti_gemm_tile *t, const size_t first, const size_t 
     left -= n;
     for (size_t p = first; p < last; p++) {
       const eti_gemm_tile one = FN(panel_of)(t, p);
-      FN(finish)(acc + p, &one, 1, NV, true, 0, add);
+      FN(finish)(acc + p, &one, 1, NV, true, 0, add, left == 0);
     }
     add = true;
   } while (left > 0);

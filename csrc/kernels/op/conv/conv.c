@@ -244,12 +244,15 @@ static void use_patches(const eti_conv *c, eti_gemm *g, bool as_a) {
   const size_t height = as_a ? eti_gemm_a_most(g->kernel, g->m) : g->kernel->nr;
   *(as_a ? &g->a : &g->b) = (eti_gemm_operand){.height = height, .pack = eti_conv_pack_patches};
   const bool is_packed = c->stored != NULL || c->ready.panels != NULL;
-  if (as_a && c->x.c_step == 1 && is_packed && c->ready.zeros != NULL && c->k > 0 &&
-      c->n_taps <= ETI_GEMM_MAX_SEGMENTS && c->c_in >= ETI_CONV_LONG_SEGMENT &&
-      c->x_esize == g->kernel->esize) {
+  size_t row_room;
+  const size_t segment = eti_conv_segment(c, &row_room);
+  if (as_a && c->x.c_step == 1 && is_packed && c->ready.zeros != NULL && c->k > 0 && segment > 0 &&
+      c->k <= segment * ETI_GEMM_MAX_SEGMENTS && c->x_esize == g->kernel->esize) {
     g->a = (eti_gemm_operand){.height = eti_gemm_rows_height(g->kernel, g->m),
+                              .pack = eti_conv_pack_patches,
                               .point = eti_conv_point_pixels,
-                              .segment = c->c_in};
+                              .segment = segment,
+                              .row_room = row_room};
   }
 }
 
@@ -357,6 +360,12 @@ static size_t panel_bytes(const eti_conv *c, size_t height) {
              : bytes;
 }
 
+// Bytes of zeros that padding is read from: those of the longest segment.
+static size_t zeros_bytes(const eti_conv *c) {
+  const size_t taps = c->c_in < ETI_CONV_LONG_SEGMENT ? (size_t)c->kernel[2] : 1;
+  return c->c_in * taps * eti_gemm_kernel_for(acc_of(c->dtype))->esize;
+}
+
 static void run_product(const et_kernel_ctx *ctx, eti_conv *c) {
   if (c->ready.way == ETI_CONV_DEPTHWISE) c->ready = (eti_conv_state){.way = best_way(c)};
   const eti_gemm shape = shape_of(c);
@@ -369,7 +378,7 @@ static void run_product(const et_kernel_ctx *ctx, eti_conv *c) {
   if (c->ready.panels != NULL && !c->ready.is_packed) {
     eti_gemm_pack_all(ctx->pool, &shape, c->groups, describe_weights, c, eti_conv_pack_weights,
                       c->ready.panels, c->c_out, c->ready.height);
-    if (c->ready.zeros != NULL) memset(c->ready.zeros, 0, c->c_in * shape.kernel->esize);
+    if (c->ready.zeros != NULL) memset(c->ready.zeros, 0, zeros_bytes(c));
   }
   eti_gemm_run(ctx->pool, &shape, n_jobs, describe_job, c, ctx->scratch, ctx->scratch_bytes);
 }
@@ -503,8 +512,8 @@ static et_status claim_panels(et_prepare_ctx *ctx, const eti_conv *c, bool is_dy
   // Converted pixels cannot be read in place.
   const bool in_place =
       by_channel && (c->esize == g.kernel->esize || ready->stage != ETI_CONV_IN_PLACE);
-  if (in_place) ready->zeros = et_prepare_alloc(ctx, c->c_in * g.kernel->esize, 64);
-  if (c->stored != NULL && ready->zeros != NULL) memset(ready->zeros, 0, c->c_in * g.kernel->esize);
+  if (in_place) ready->zeros = et_prepare_alloc(ctx, zeros_bytes(c), 64);
+  if (c->stored != NULL && ready->zeros != NULL) memset(ready->zeros, 0, zeros_bytes(c));
   return et_prepare_status(ctx);
 }
 

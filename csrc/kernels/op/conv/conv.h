@@ -31,7 +31,8 @@ typedef enum eti_conv_stage {
 enum {
   ETI_CONV_FEW_PIXELS = 64,
   ETI_CONV_FEW_CHANNELS = 16,
-  ETI_CONV_LONG_SEGMENT = 8,  // channels from which reading pixels in place beats packing them
+  ETI_CONV_LONG_SEGMENT = 8,  // values from which reading pixels in place beats packing them
+  ETI_CONV_ROW_ROOM = 256,    // largest patch that may be copied at the edges of an image
 };
 
 // An absorbed clamp of the result (conv_followers.c).
@@ -49,7 +50,7 @@ typedef struct eti_conv_state {
   bool is_packed;
   void *panels;  // NULL: none
   size_t height;
-  void *zeros;  // c_in zeros, for padding read in place; NULL if none is
+  void *zeros;  // a segment of zeros, for padding read in place; NULL if none is
   eti_conv_stage stage;
   const eti_epilogue *epilogue;  // of executorch_py::convolution; NULL: none
   // The call after this one, when it is absorbed: its kind, result and arguments.
@@ -125,7 +126,11 @@ void eti_conv_pack_weights(const eti_gemm *g, void *dst, size_t width, size_t fi
                            size_t k0, size_t n_k);
 void eti_conv_pack_patches(const eti_gemm *g, void *dst, size_t width, size_t first, size_t n,
                            size_t k0, size_t n_k);
-// Sets the addresses of the channels of n pixels, tap by tap; padding points at c->ready.zeros.
-void eti_conv_point_pixels(const eti_gemm *g, const void **rows, size_t first, size_t n);
+// Values of k that the product reads in place as one segment: the channels of a tap or, if these
+// are few, of a row of taps; 0 if patches must be packed. Edges of the image then need row_room.
+size_t eti_conv_segment(const eti_conv *c, size_t *row_room);
+// Sets the addresses of n pixels, segment by segment; padding points at c->ready.zeros.
+void eti_conv_point_pixels(const eti_gemm *g, const void **rows, void *room, size_t first,
+                           size_t n);
 
 #endif  // ET_OP_CONV_H

@@ -172,12 +172,12 @@ static void gather_pixels(patch *p, size_t first, size_t n, const int64_t tap[3]
   zero_lanes(p, n, p->width - n);
 }
 
-// Number of values of k that are adjacent in memory for a pixel inside the image: its channels at
-// one tap, or at all taps of a row of the kernel.
-static size_t run_of_k(const eti_conv *c) {
+// Taps whose values are adjacent in memory for a pixel inside the image: one, or a row of the
+// kernel.
+static size_t joined_taps(const eti_conv *c) {
   const bool joins = c->x.c_step == 1 && c->dilation[2] == 1 &&
                      (c->x.steps[2] == (ptrdiff_t)c->c_in || c->kernel[2] == 1);
-  return joins ? c->c_in * (size_t)c->kernel[2] : c->c_in;
+  return joins ? (size_t)c->kernel[2] : 1;
 }
 
 // Packs a panel of pixels of one row whose taps are all inside sideways: runs of k are packed like
@@ -185,7 +185,7 @@ static size_t run_of_k(const eti_conv *c) {
 static bool pack_inner_pixels(const eti_gemm *g, const char *x, char *dst, size_t width,
                               size_t first, size_t n, size_t k0, size_t n_k) {
   const eti_conv *const c = g->ctx;
-  const size_t es = g->kernel->esize, run = run_of_k(c);
+  const size_t es = g->kernel->esize, run = c->c_in * joined_taps(c);
   const int64_t *const out = c->out.sizes;
   const int64_t rows = (int64_t)first / out[2], at = (int64_t)first % out[2];
   const int64_t left = at * c->stride[2] - c->padding[2];
@@ -237,29 +237,107 @@ void eti_conv_pack_patches(const eti_gemm *g, void *dst, size_t width, size_t fi
   }
 }
 
-// Finds the channels of n pixels, tap by tap; padding points to zeros.
-void eti_conv_point_pixels(const eti_gemm *g, const void **rows, size_t first, size_t n) {
-  const eti_conv *const c = g->ctx;
+// ---- patches read in place
+
+size_t eti_conv_segment(const eti_conv *c, size_t *row_room) {
+  const size_t run = c->c_in * joined_taps(c);
+  *row_room = 0;
+  if (c->c_in >= ETI_CONV_LONG_SEGMENT) return c->c_in;
+  *row_room = c->k;
+  return run >= ETI_CONV_LONG_SEGMENT && c->k <= ETI_CONV_ROW_ROOM ? run : 0;
+}
+
+// A run of n_pixels of one row of the result, the first at o; pixels i … of a panel of n.
+typedef struct pixel_run {
+  const eti_conv *c;
+  const char *x;  // this image and group
+  int64_t o[3];
+  size_t i, n_pixels, n, joined;  // joined: taps per segment
+} pixel_run;
+
+// Copies one segment of pixel j, whose taps are partly outside the image: from is the address of
+// the tap at column 0 of the input.
+static void copy_segment(const pixel_run *r, const char *from, int64_t px, char *to) {
+  const eti_conv *const c = r->c;
+  const size_t bytes = c->c_in * c->x_esize;
+  for (size_t t = 0; t < r->joined; t++, px++, to += bytes) {
+    if (px >= 0 && px < c->x.sizes[2]) {
+      memcpy(to, from + (ptrdiff_t)px * c->x.steps[2] * (ptrdiff_t)c->x_esize, bytes);
+    } else {
+      memset(to, 0, bytes);
+    }
+  }
+}
+
+// Finds a segment of each pixel: its taps begin at column px of the input for the first pixel. row
+// is the address of column 0, or NULL if the row is padding. `to` is the room of the first pixel.
+static void point_segment(const pixel_run *r, const char *row, int64_t px, const void **at,
+                          char *to) {
+  const eti_conv *const c = r->c;
+  const int64_t s = c->stride[2], reach = (int64_t)r->joined, size = c->x.sizes[2];
+  const int64_t last = px + (int64_t)(r->n_pixels - 1) * s;
+  const ptrdiff_t step = c->x.steps[2] * (ptrdiff_t)c->x_esize;
+  if (row == NULL) {
+    for (size_t j = 0; j < r->n_pixels; j++) at[j] = c->ready.zeros;
+    return;
+  }
+  if (px >= 0 && last + reach <= size) {
+    const char *from = row + (ptrdiff_t)px * step;
+    for (size_t j = 0; j < r->n_pixels; j++, from += (ptrdiff_t)s * step) at[j] = from;
+    return;
+  }
+  for (size_t j = 0; j < r->n_pixels; j++, px += s, to += c->k * c->x_esize) {
+    if (px >= 0 && px + reach <= size) {
+      at[j] = row + (ptrdiff_t)px * step;
+    } else if (r->joined == 1) {
+      at[j] = c->ready.zeros;
+    } else {
+      copy_segment(r, row, px, to);
+      at[j] = to;
+    }
+  }
+}
+
+static void point_run(const pixel_run *r, const void **rows, char *room) {
+  const eti_conv *const c = r->c;
   const eti_image *const x = &c->x;
-  const char *const data = x->data + ((ptrdiff_t)(g->job / c->groups) * x->n_step +
-                                      (ptrdiff_t)(g->job % c->groups * c->c_in)) *
-                                         (ptrdiff_t)c->x_esize;
-  for (size_t i = 0; i < n; i++) {
-    const int64_t pixel = (int64_t)(first + i), row = pixel / c->out.sizes[2];
-    const int64_t o[3] = {row / c->out.sizes[1], row % c->out.sizes[1], pixel % c->out.sizes[2]};
-    const void **at = rows + i;
-    for (int64_t tz = 0; tz < c->kernel[0]; tz++) {
-      const int64_t z = source_of(c, 0, o[0], tz);
-      for (int64_t ty = 0; ty < c->kernel[1]; ty++) {
-        const int64_t y = source_of(c, 1, o[1], ty);
-        for (int64_t tx = 0; tx < c->kernel[2]; tx++, at += n) {
-          const int64_t px = source_of(c, 2, o[2], tx);
-          const ptrdiff_t offset =
-              (ptrdiff_t)z * x->steps[0] + (ptrdiff_t)y * x->steps[1] + (ptrdiff_t)px * x->steps[2];
-          const bool inside = z >= 0 && y >= 0 && px >= 0;
-          *at = inside ? data + offset * (ptrdiff_t)c->x_esize : c->ready.zeros;
-        }
+  const ptrdiff_t es = (ptrdiff_t)c->x_esize;
+  const void **at = rows + r->i;
+  char *to = room + r->i * c->k * c->x_esize;
+  for (int64_t tz = 0; tz < c->kernel[0]; tz++) {
+    const int64_t z = source_of(c, 0, r->o[0], tz);
+    for (int64_t ty = 0; ty < c->kernel[1]; ty++) {
+      const int64_t y = source_of(c, 1, r->o[1], ty);
+      const char *const row =
+          z < 0 || y < 0 ? NULL
+                         : r->x + ((ptrdiff_t)z * x->steps[0] + (ptrdiff_t)y * x->steps[1]) * es;
+      int64_t px = r->o[2] * c->stride[2] - c->padding[2];
+      for (int64_t tx = 0; tx < c->kernel[2]; tx += (int64_t)r->joined) {
+        point_segment(r, row, px, at, to);
+        px += c->dilation[2] * (int64_t)r->joined;
+        at += r->n;
+        to += r->joined * c->c_in * c->x_esize;
       }
     }
+  }
+}
+
+void eti_conv_point_pixels(const eti_gemm *g, const void **rows, void *room, size_t first,
+                           size_t n) {
+  const eti_conv *const c = g->ctx;
+  const eti_image *const x = &c->x;
+  const int64_t *const out = c->out.sizes;
+  const ptrdiff_t at =
+      (ptrdiff_t)(g->job / c->groups) * x->n_step + (ptrdiff_t)(g->job % c->groups * c->c_in);
+  pixel_run r = {
+      .c = c, .x = x->data + at * (ptrdiff_t)c->x_esize, .n = n, .joined = g->a.segment / c->c_in};
+  for (r.i = 0; r.i < n; r.i += r.n_pixels) {
+    const int64_t pixel = (int64_t)(first + r.i), row = pixel / out[2];
+    r.o[0] = row / out[1];
+    r.o[1] = row % out[1];
+    r.o[2] = pixel % out[2];
+    const size_t left = (size_t)(out[2] - r.o[2]);
+    r.n_pixels = left < n - r.i ? left : n - r.i;
+    point_run(&r, rows, room);
   }
 }

@@ -166,7 +166,9 @@ static void transform_inputs(void *ctx, size_t begin, size_t end) {
 
 // Product of one point: tiles × input channels times input channels × output channels. The tiles
 // are few, so their rows are read in place, and weights once.
-static void point_tiles(const eti_gemm *g, const void **rows, size_t first, size_t n) {
+static void point_tiles(const eti_gemm *g, const void **rows, void *copies, size_t first,
+                        size_t n) {
+  (void)copies;
   const block *const b = g->ctx;
   const float *const points = b->room->points + g->job * points_step(b->w) + first * g->k;
   for (size_t i = 0; i < n; i++) rows[i] = points + i * g->k;

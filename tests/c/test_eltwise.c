@@ -124,41 +124,77 @@ typedef struct float_row {
 #define UNARY(name) #name, ETI_UNARY_##name
 #define BINARY(name) #name, ETI_BINARY_##name
 static const float_row float_rows[] = {
-    {UNARY(abs), 0xA9B4DAA4, 0xA1076747},         {UNARY(neg), 0xE85F6D24, 0x43711AC7},
-    {UNARY(ceil), 0x90F3AFFB, 0x4BC4CFCC},        {UNARY(floor), 0xF93E1F6C, 0xC4BA8EDD},
-    {UNARY(round), 0x9DBABC72, 0xF869ABFE},       {UNARY(trunc), 0x41A3CBE7, 0x134256B1},
-    {UNARY(sign), 0xD5779DA5, 0xF003BCF8},        {UNARY(relu), 0x3FDF6F16, 0x1E5E656B},
-    {UNARY(sqrt), 0x69BC47F9, 0x7D12E9F9},        {UNARY(rsqrt), 0x30F1B3D0, 0xF0A5D408},
-    {UNARY(reciprocal), 0x7B78B746, 0x7AD869E9},  {UNARY(square), 0x29E57E83, 0x9F70ED91},
-    {UNARY(cube), 0x45590A82, 0xAFE4B425},        {UNARY(inverse_square), 0x4F167E72, 0xAB8AAB9C},
-    {UNARY(exp), 0x5F0F0BAD, 0xDD4D7E3C},         {UNARY(expm1), 0xD89AF16F, 0x86589753},
-    {UNARY(log), 0x68C3E731, 0xF21A4948},         {UNARY(log2), 0x06A7F63C, 0x71B0D529},
-    {UNARY(log10), 0x36B60E6F, 0xBA4EC5C8},       {UNARY(log1p), 0x411B472F, 0x91EB21D3},
-    {UNARY(sin), 0x1D244C22, 0x558014F6},         {UNARY(cos), 0xB6E4089C, 0xEC85D282},
-    {UNARY(tan), 0xBC03CE5C, 0x0E738457},         {UNARY(asin), 0x286013D5, 0xF7A937F5},
-    {UNARY(acos), 0xCE82C224, 0xECC17633},        {UNARY(atan), 0xFBD3DFD6, 0x3183D1FD},
-    {UNARY(sinh), 0xEEC82870, 0x74C0BDCE},        {UNARY(cosh), 0x90F3287C, 0xED9A0BDB},
-    {UNARY(tanh), 0xE2B3A317, 0xC047B51B},        {UNARY(asinh), 0xE45C96DA, 0xAE5BF0D6},
-    {UNARY(acosh), 0x57AFEF90, 0xA438F6DE},       {UNARY(atanh), 0x550B65B6, 0xDA0A1378},
-    {UNARY(erf), 0xB5942D8D, 0x401D4BD8},         {UNARY(sigmoid), 0x3AF9F7E7, 0x9F797B19},
-    {UNARY(gelu), 0x04663F0B, 0xF70E46EE},        {UNARY(gelu_tanh), 0xA62B675B, 0x2333E272},
-    {UNARY(logit), 0x4219422B, 0x96C8EF36},       {UNARY(logit_eps), 0x66C2002D, 0xE918B390},
-    {UNARY(clamp), 0x4E3A9CBF, 0x2B900142},       {UNARY(leaky_relu), 0x6B932D65, 0x21B63089},
-    {UNARY(elu), 0x333C38D9, 0x5035F771},         {UNARY(erfc), 0x60A0A3CD, 0x3331C3F5},
-    {UNARY(erfcx), 0x3AD6A156, 0xEE8BB2B4},       {UNARY(erfinv), 0xA34CADA0, 0x5EE0559A},
-    {UNARY(lgamma), 0x7E86C635, 0xF0E64AC1},      {UNARY(digamma), 0xED377244, 0x301DC18D},
-    {UNARY(trigamma), 0x8A808D8F, 0x5190727E},    {UNARY(i0), 0x9F2C0A32, 0x0033F98C},
-    {UNARY(i1), 0x2143B2E6, 0x12120B07},          {UNARY(i0e), 0x1A303622, 0xE1824FE6},
-    {UNARY(i1e), 0x9E9D8169, 0x19A8DC44},         {UNARY(log_ndtr), 0x61E07A7E, 0x0C0FE4D0},
-    {BINARY(add), 0x9BBFB43B, 0xFB86AEC1},        {BINARY(sub), 0x2AC05C1D, 0xE2C4B30B},
-    {BINARY(mul), 0x14629721, 0x79888F3A},        {BINARY(div), 0x1DE5D1ED, 0xE00DCACB},
-    {BINARY(add_scaled), 0x57E04EC5, 0xAFE3CEC1}, {BINARY(maximum), 0x9BEA8D9C, 0xCFA81581},
-    {BINARY(minimum), 0xDB21F45C, 0x9ED4D238},    {BINARY(pow), 0x2BDACA57, 0x266B72AE},
-    {BINARY(atan2), 0x9424B198, 0x8C9DF96D},      {BINARY(glu), 0xB782B554, 0x253B2F96},
-    {BINARY(div_trunc), 0x2F9881DD, 0x8170F0A0},  {BINARY(div_floor), 0xA75ACC4E, 0xF5C8C23D},
-    {BINARY(fmod), 0x9E05F4A7, 0x524123FD},       {BINARY(remainder), 0x19C42DD4, 0xDECEDA33},
-    {BINARY(hypot), 0xACAAE91E, 0x1DA0D042},      {BINARY(nextafter), 0x3E0809B3, 0x91AA4CA3},
-    {BINARY(igamma), 0x12F8B4EB, 0xA54D2368},     {BINARY(igammac), 0xE4D07BD8, 0x0DDFC93B},
+    {UNARY(abs), 0xA9B4DAA4, 0xA1076747},
+    {UNARY(neg), 0xE85F6D24, 0x43711AC7},
+    {UNARY(ceil), 0x90F3AFFB, 0x4BC4CFCC},
+    {UNARY(floor), 0xF93E1F6C, 0xC4BA8EDD},
+    {UNARY(round), 0x9DBABC72, 0xF869ABFE},
+    {UNARY(trunc), 0x41A3CBE7, 0x134256B1},
+    {UNARY(sign), 0xD5779DA5, 0xF003BCF8},
+    {UNARY(relu), 0x3FDF6F16, 0x1E5E656B},
+    {UNARY(sqrt), 0x69BC47F9, 0x7D12E9F9},
+    {UNARY(rsqrt), 0x30F1B3D0, 0xF0A5D408},
+    {UNARY(reciprocal), 0x7B78B746, 0x7AD869E9},
+    {UNARY(square), 0x29E57E83, 0x9F70ED91},
+    {UNARY(cube), 0x45590A82, 0xAFE4B425},
+    {UNARY(inverse_square), 0x4F167E72, 0xAB8AAB9C},
+    {UNARY(exp), 0x5F0F0BAD, 0xDD4D7E3C},
+    {UNARY(expm1), 0xD89AF16F, 0x86589753},
+    {UNARY(log), 0x68C3E731, 0xF21A4948},
+    {UNARY(log2), 0x06A7F63C, 0x71B0D529},
+    {UNARY(log10), 0x36B60E6F, 0xBA4EC5C8},
+    {UNARY(log1p), 0x411B472F, 0x91EB21D3},
+    {UNARY(sin), 0x1D244C22, 0x558014F6},
+    {UNARY(cos), 0xB6E4089C, 0xEC85D282},
+    {UNARY(tan), 0xBC03CE5C, 0x0E738457},
+    {UNARY(asin), 0x286013D5, 0xF7A937F5},
+    {UNARY(acos), 0xCE82C224, 0xECC17633},
+    {UNARY(atan), 0xFBD3DFD6, 0x3183D1FD},
+    {UNARY(sinh), 0xEEC82870, 0x74C0BDCE},
+    {UNARY(cosh), 0x90F3287C, 0xED9A0BDB},
+    {UNARY(tanh), 0xE2B3A317, 0xC047B51B},
+    {UNARY(asinh), 0xE45C96DA, 0xAE5BF0D6},
+    {UNARY(acosh), 0x57AFEF90, 0xA438F6DE},
+    {UNARY(atanh), 0x550B65B6, 0xDA0A1378},
+    {UNARY(erf), 0xB5942D8D, 0x401D4BD8},
+    {UNARY(sigmoid), 0x3AF9F7E7, 0x9F797B19},
+    {UNARY(gelu), 0x04663F0B, 0xF70E46EE},
+    {UNARY(gelu_tanh), 0xA62B675B, 0x2333E272},
+    {UNARY(logit), 0x4219422B, 0x96C8EF36},
+    {UNARY(logit_eps), 0x66C2002D, 0xE918B390},
+    {UNARY(clamp), 0x4E3A9CBF, 0x2B900142},
+    {UNARY(leaky_relu), 0x6B932D65, 0x21B63089},
+    {UNARY(hardswish), 0x0, 0x0},
+    {UNARY(elu), 0x333C38D9, 0x5035F771},
+    {UNARY(erfc), 0x60A0A3CD, 0x3331C3F5},
+    {UNARY(erfcx), 0x3AD6A156, 0xEE8BB2B4},
+    {UNARY(erfinv), 0xA34CADA0, 0x5EE0559A},
+    {UNARY(lgamma), 0x7E86C635, 0xF0E64AC1},
+    {UNARY(digamma), 0xED377244, 0x301DC18D},
+    {UNARY(trigamma), 0x8A808D8F, 0x5190727E},
+    {UNARY(i0), 0x9F2C0A32, 0x0033F98C},
+    {UNARY(i1), 0x2143B2E6, 0x12120B07},
+    {UNARY(i0e), 0x1A303622, 0xE1824FE6},
+    {UNARY(i1e), 0x9E9D8169, 0x19A8DC44},
+    {UNARY(log_ndtr), 0x61E07A7E, 0x0C0FE4D0},
+    {BINARY(add), 0x9BBFB43B, 0xFB86AEC1},
+    {BINARY(sub), 0x2AC05C1D, 0xE2C4B30B},
+    {BINARY(mul), 0x14629721, 0x79888F3A},
+    {BINARY(div), 0x1DE5D1ED, 0xE00DCACB},
+    {BINARY(add_scaled), 0x57E04EC5, 0xAFE3CEC1},
+    {BINARY(maximum), 0x9BEA8D9C, 0xCFA81581},
+    {BINARY(minimum), 0xDB21F45C, 0x9ED4D238},
+    {BINARY(pow), 0x2BDACA57, 0x266B72AE},
+    {BINARY(atan2), 0x9424B198, 0x8C9DF96D},
+    {BINARY(glu), 0xB782B554, 0x253B2F96},
+    {BINARY(div_trunc), 0x2F9881DD, 0x8170F0A0},
+    {BINARY(div_floor), 0xA75ACC4E, 0xF5C8C23D},
+    {BINARY(fmod), 0x9E05F4A7, 0x524123FD},
+    {BINARY(remainder), 0x19C42DD4, 0xDECEDA33},
+    {BINARY(hypot), 0xACAAE91E, 0x1DA0D042},
+    {BINARY(nextafter), 0x3E0809B3, 0x91AA4CA3},
+    {BINARY(igamma), 0x12F8B4EB, 0xA54D2368},
+    {BINARY(igammac), 0xE4D07BD8, 0x0DDFC93B},
     {BINARY(zeta), 0x1EAA5423, 0x83B83FA2},
 };
 
@@ -202,6 +238,23 @@ static void functions_of_floats_have_the_checksums_of_the_table(void) {
     }
   }
   EXPECT(n_wrong == 0);
+}
+
+static void hardswish_has_the_bits_of_its_four_steps(void) {
+  static const float plus = 3, bounds[] = {0, 6, -0.0f}, six = 6, all[] = {3, 6, 6};
+  static float sum[N], gate[N], product[N], expected[N], got[N];
+  const ptrdiff_t dense[] = {4, 4, 4}, number[] = {4, 4, 0};
+  for (int isa = 0; isa < ETI_ISA_COUNT; isa++) {
+    const eti_eltwise *const table = variant(isa);
+    if (table == NULL) continue;
+    fill_floats(false);
+    table->binary.add((void *[]){sum, &left, (void *)(uintptr_t)&plus}, number, N, bounds);
+    table->unary.clamp((void *[]){gate, sum}, dense, N, bounds);
+    table->binary.mul((void *[]){product, &left, gate}, dense, N, bounds);
+    table->binary.div((void *[]){expected, product, (void *)(uintptr_t)&six}, number, N, bounds);
+    table->unary.hardswish((void *[]){got, &left}, dense, N, all);
+    EXPECT(checksum(got, N, 4, true) == checksum(expected, N, 4, true));
+  }
 }
 
 static void every_function_of_floats_has_a_row(void) {
@@ -275,6 +328,7 @@ static void halves_convert_as_half_h_says(void) {
 static const et_test tests[] = {
     ET_CASE(functions_of_floats_have_the_checksums_of_the_table),
     ET_CASE(every_function_of_floats_has_a_row),
+    ET_CASE(hardswish_has_the_bits_of_its_four_steps),
     ET_CASE(names_and_numbers_lead_to_the_same_loops),
     ET_CASE(divisions_and_shifts_have_the_checksums_of_the_table),
     ET_CASE(halves_convert_as_half_h_says),

@@ -6,7 +6,7 @@
 // In a file an epilogue is a text, a list of numbers and a list of tensors. The text has steps
 // separated by spaces, each the name of a loop; a step of two operands names their sources:
 //
-//   "add:_s clamp mul:x_ div:_s" with 3, 0, 6, 6      hardswish
+//   "add:_s clamp mul:x_ div:_s" with 3, 0, 6, 6      hardswish, which runs as one loop
 //   "add:0_ relu" with one tensor                     relu(tensor + result)
 //
 //   _  the result of the step before      x  the operand of the first step

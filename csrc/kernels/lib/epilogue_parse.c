@@ -11,6 +11,7 @@
 #define USES(kind, name, n_numbers) ETI_USES(kind, name)
 ETI_EPILOGUE_LIST(USES)
 #undef USES
+ETI_USES(unary, hardswish)
 
 typedef struct known_step {
   const char *name;
@@ -110,6 +111,37 @@ static void find_range(eti_epilogue *epilogue) {
       is_relu ? ETI_CLAMP_RELU : (eti_clamp_range){step->k[0], step->k[1], step->k[2]};
 }
 
+static bool is_step(const eti_epilogue_step *step, eti_float_loop loop, eti_epilogue_source a,
+                    eti_epilogue_source b) {
+  return step->code == loop && step->in[0] == a && (step->n_in < 2 || step->in[1] == b);
+}
+
+// Replaces the first four steps by one loop if they are hardswish: "add:_s clamp mul:x_ div:_s",
+// the lower bound of the clamp 0.
+static void fuse_hardswish(eti_epilogue *epilogue) {
+  const eti_epilogue_source running = ETI_EPILOGUE_RUNNING, number = ETI_EPILOGUE_NUMBER;
+  eti_epilogue_step *const s = epilogue->steps;
+  size_t n = epilogue->n_steps;
+  if (n < 4 || !is_step(s, ETI_BINARY_add, running, number) ||
+      !is_step(s + 1, ETI_UNARY_clamp, running, running) || isnan(s[1].k[2]) || s[1].k[0] != 0 ||
+      signbit(s[1].k[0]) || !is_step(s + 2, ETI_BINARY_mul, ETI_EPILOGUE_START, running) ||
+      !is_step(s + 3, ETI_BINARY_div, running, number))
+    return;
+  for (size_t i = 4; i < n; i++) {
+    for (size_t o = 0; o < s[i].n_in; o++) {
+      if (s[i].in[o] == ETI_EPILOGUE_START) return;
+    }
+  }
+  s[0] = (eti_epilogue_step){.loop = eti_eltwise_get()->float_loops[0][ETI_UNARY_hardswish],
+                             .code = ETI_UNARY_hardswish,
+                             .n_in = 1,
+                             .k = {s[0].k[3], s[1].k[1], s[3].k[3]}};
+  n -= 3;
+  memmove(s + 1, s + 4, (n - 1) * sizeof *s);
+  epilogue->n_steps = n;
+  epilogue->keeps_start = false;
+}
+
 static et_status parse_epilogue(const et_kernel_ctx *ctx, et_value *const *args, size_t i,
                                 eti_epilogue *epilogue) {
   const char *text = NULL;
@@ -136,6 +168,7 @@ static et_status parse_epilogue(const et_kernel_ctx *ctx, et_value *const *args,
   ET_CHECK(numbers.n_used == numbers.n, ctx->err, ET_INVALID_PROGRAM,
            "epilogue: expected %zu numbers for %zu steps, got %zu", numbers.n_used,
            epilogue->n_steps, numbers.n);
+  fuse_hardswish(epilogue);
   find_range(epilogue);
   return ET_OK;
 }

@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "kernels/micro/clamp_range.h"
 
@@ -45,6 +46,11 @@ typedef struct eti_direct_conv_micro {
   void (*pixels)(float *out, ptrdiff_t out_step, size_t n_pixels, size_t n,
                  const float *const *taps, ptrdiff_t tap_step, const float *w, size_t w_step,
                  size_t n_taps, const float *bias, const eti_clamp_range *range);
+  // out[c] = bias[c] + Σt w[which[t]·w_step + c] · taps[t][c], c < n, kept within range: a pixel
+  // with some of the taps.
+  void (*pixel)(float *out, size_t n, const float *const *taps, const uint8_t *which,
+                const float *w, size_t w_step, size_t n_taps, const float *bias,
+                const eti_clamp_range *range);
   // Whole planes: kernels of 3 × 3 and 5 × 5 (first index), strides 1 and 2 (second).
   eti_direct_conv_plane_fn planes[2][2];
 } eti_direct_conv_micro;

@@ -59,6 +59,7 @@ const eti_direct_conv_micro eti_direct_conv_avx2 = {
     row_f32__avx2,
     rows_f32__avx2,
     pixels_f32__avx2,
+    pixel_f32__avx2,
     {{plane_3x3_f32__avx2, plane_3x3_by_2_f32__avx2},
      {plane_5x5_f32__avx2, plane_5x5_by_2_f32__avx2}},
 };

@@ -60,6 +60,7 @@ const eti_direct_conv_micro eti_direct_conv_avx512 = {
     row_f32__avx512,
     rows_f32__avx512,
     pixels_f32__avx512,
+    pixel_f32__avx512,
     {{plane_3x3_f32__avx512, plane_3x3_by_2_f32__avx512},
      {plane_5x5_f32__avx512, plane_5x5_by_2_f32__avx512}},
 };

@@ -71,6 +71,7 @@ const eti_direct_conv_micro eti_direct_conv_neon = {
     row_f32__neon,
     rows_f32__neon,
     pixels_f32__neon,
+    pixel_f32__neon,
     {{plane_3x3_f32__neon, plane_3x3_by_2_f32__neon},
      {plane_5x5_f32__neon, plane_5x5_by_2_f32__neon}},
 };

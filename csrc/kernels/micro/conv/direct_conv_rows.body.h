@@ -170,6 +170,60 @@ static inline __attribute__((always_inline)) void FN(all_channels)(
   }
 }
 
+// Computes `nv` vectors of channels of one pixel, `from` elements after the taps; which may be
+// NULL: all taps. nv and whole are constants, as in some_rows.
+static inline __attribute__((always_inline)) void FN(some_channels)(
+    float *out, const size_t nv, size_t at, const float *const *taps, ptrdiff_t from,
+    const uint8_t *which, const float *w, size_t w_step, size_t n_taps, const float *bias,
+    const eti_clamp_range *range, const bool whole, size_t n) {
+  (void)n;
+  const VEC low = V_SET1(range->low), high = V_SET1(range->high), plus = V_SET1(range->plus);
+  VEC acc[4];
+  for (size_t v = 0; v < nv; v++) {
+    const size_t c = at + v * LANES;
+    acc[v] = bias == NULL ? V_SET1(0.0f) : whole ? V_LOAD(bias + c) : V_LOAD_N(bias + c, n);
+  }
+  for (size_t t = 0; t < n_taps; t++) {
+    const float *const x = taps[t] + from + at;
+    const float *const wt = w + (which == NULL ? t : which[t]) * w_step + at;
+    for (size_t v = 0; v < nv; v++) {
+      const size_t c = v * LANES;
+      acc[v] = whole ? V_FMA(V_LOAD(wt + c), V_LOAD(x + c), acc[v])
+                     : V_FMA(V_LOAD_N(wt, n), V_LOAD_N(x, n), acc[v]);
+    }
+  }
+  for (size_t v = 0; v < nv; v++) {
+    const VEC value = V_LIMIT(acc[v], low, high, plus);
+    if (whole) {
+      V_STORE(out + at + v * LANES, value);
+    } else {
+      V_STORE_N(out + at, value, n);
+    }
+  }
+}
+
+// Four vectors at a time hide the latency of the FMAs.
+static inline void FN(one_pixel)(float *out, size_t n, const float *const *taps, ptrdiff_t from,
+                                 const uint8_t *which, const float *w, size_t w_step, size_t n_taps,
+                                 const float *bias, const eti_clamp_range *range) {
+  size_t c = 0;
+  for (; c + 4 * LANES <= n; c += 4 * LANES)
+    FN(some_channels)(out, 4, c, taps, from, which, w, w_step, n_taps, bias, range, true, LANES);
+  for (; c + LANES <= n; c += LANES)
+    FN(some_channels)(out, 1, c, taps, from, which, w, w_step, n_taps, bias, range, true, LANES);
+  if (c < n)
+    FN(some_channels)(out, 1, c, taps, from, which, w, w_step, n_taps, bias, range, false, n - c);
+}
+
+static void FN(pixel)(float *out, size_t n, const float *const *taps, const uint8_t *which,
+                      const float *w, size_t w_step, size_t n_taps, const float *bias,
+                      const eti_clamp_range *range) {
+  ET_ASSERT(ETI_HOLDS(out, n, float) && eti_clamp_range_is_valid(range));
+  ET_ASSERT(ETI_HOLDS(taps, n_taps, float *) && ETI_HOLDS(which, n_taps, uint8_t));
+  ET_ASSERT(ETI_HOLDS_OR_NULL(bias, float) && (n_taps == 0 || w_step >= n));
+  FN(one_pixel)(out, n, taps, 0, which, w, w_step, n_taps, bias, range);
+}
+
 static void FN(pixels)(float *out, ptrdiff_t out_step, size_t n_pixels, size_t n,
                        const float *const *taps, ptrdiff_t tap_step, const float *w, size_t w_step,
                        size_t n_taps, const float *bias, const eti_clamp_range *range) {
@@ -180,7 +234,7 @@ static void FN(pixels)(float *out, ptrdiff_t out_step, size_t n_pixels, size_t n
   for (; n_pixels >= 4; n_pixels -= 4, out += 4 * out_step, at += 4 * tap_step)
     FN(all_channels)(out, out_step, 4, n, taps, at, tap_step, w, w_step, n_taps, bias, range);
   for (; n_pixels > 0; n_pixels--, out += out_step, at += tap_step)
-    FN(all_channels)(out, out_step, 1, n, taps, at, tap_step, w, w_step, n_taps, bias, range);
+    FN(one_pixel)(out, n, taps, at, NULL, w, w_step, n_taps, bias, range);
 }
 
 #include "kernels/micro/conv/direct_conv_plane.body.h"

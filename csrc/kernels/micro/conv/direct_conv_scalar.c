@@ -27,6 +27,7 @@ const eti_direct_conv_micro eti_direct_conv_scalar = {
     row_f32__scalar,
     rows_f32__scalar,
     pixels_f32__scalar,
+    pixel_f32__scalar,
     {{plane_3x3_f32__scalar, plane_3x3_by_2_f32__scalar},
      {plane_5x5_f32__scalar, plane_5x5_by_2_f32__scalar}},
 };

@@ -21,7 +21,7 @@
   X(reciprocal) X(square) X(cube) X(inverse_square) X(exp) X(expm1) X(log) X(log2) X(log10) \
   X(log1p) X(sin) X(cos) X(tan) X(asin) X(acos) X(atan) X(sinh) X(cosh) X(tanh) X(asinh) \
   X(acosh) X(atanh) X(erf) X(sigmoid) X(gelu) X(gelu_tanh) X(logit) X(logit_eps) X(clamp) \
-  X(leaky_relu) X(elu) X(erfc) X(erfcx) X(erfinv) X(lgamma) X(digamma) X(trigamma) X(i0) X(i1) \
+  X(hardswish) X(leaky_relu) X(elu) X(erfc) X(erfcx) X(erfinv) X(lgamma) X(digamma) X(trigamma) X(i0) X(i1) \
   X(i0e) X(i1e) X(log_ndtr)
 #define ETI_BINARY_LIST(X) \
   X(add) X(sub) X(mul) X(div) X(add_scaled) X(maximum) X(minimum) X(pow) X(atan2) X(glu) \

@@ -121,6 +121,10 @@
 #define LOOP_NAME clamp
 #define LOOP_EXPR(x) (AT_MOST((x < k[0] ? k[0] : x), k[1]) + k[2])
 #include "kernels/micro/eltwise/unary_float.inc.h"
+// x · clamp(x + k[0], 0, k[1]) / k[2], with the bits of these four steps; k[1] is a number.
+#define LOOP_NAME hardswish
+#define LOOP_EXPR(x) (x * AT_MOST((x + k[0] < 0 ? 0 : x + k[0]), k[1]) / k[2])
+#include "kernels/micro/eltwise/unary_float.inc.h"
 #define LOOP_NAME leaky_relu
 #define LOOP_EXPR(x) (x > 0 ? x : x * k[0])
 #include "kernels/micro/eltwise/unary_float.inc.h"

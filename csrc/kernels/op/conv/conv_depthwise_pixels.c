@@ -8,10 +8,15 @@
 
 #include "kernels/kernel.h"
 #include "kernels/micro/transpose.h"
+#include "kernels/sizes.h"
 
 #include <string.h>
 
-enum { SOME_CHANNELS = ETI_ON_STACK(16, 2) };
+enum {
+  SOME_CHANNELS = ETI_ON_STACK(16, 2),
+  NEAR_WEIGHTS = 16 * 1024,  // bytes of weights that stay in the first-level cache
+  CHANNEL_STEP = 64,         // blocks of channels are multiples of it
+};
 
 // Packs weights as [taps × channels].
 static void pack_weights(const eti_conv *c, size_t first, size_t channels, float *panels) {
@@ -37,39 +42,32 @@ typedef struct pixels_run {
   const eti_conv *c;
   const eti_direct_conv_micro *micro;
   size_t first, channels;  // of them all
-  const float *w;          // [taps × channels]
+  const float *w;          // [taps × w_step]
+  size_t w_step;
 } pixels_run;
 
 static const float *bias_of(const pixels_run *r) {
   return r->c->bias == NULL ? NULL : (const float *)(const void *)r->c->bias + r->first;
 }
 
-// Computes a pixel whose taps may leave the image sideways. Runs of valid taps are adjacent in the
-// weights within a row of the kernel; each run adds to out.
+// Computes a pixel whose taps may leave the image sideways.
 static void run_border_pixel(const pixels_run *r, const float *x, float *out, int64_t y,
                              int64_t col) {
   const eti_conv *const c = r->c;
-  const size_t channels = r->channels;
-  const float *bias = bias_of(r);
   const float *taps[ETI_DW_TAPS];
-  bool started = false;
+  uint8_t which[ETI_DW_TAPS];
+  size_t n_taps = 0;
   for (int64_t ky = 0; ky < c->kernel[1]; ky++) {
     const int64_t iy = y * c->stride[1] - c->padding[1] + ky * c->dilation[1];
     if (iy < 0 || iy >= c->x.sizes[1]) continue;
-    size_t n_taps = 0, first = 0;
     for (int64_t kx = 0; kx < c->kernel[2]; kx++) {
       const int64_t ix = col * c->stride[2] - c->padding[2] + kx * c->dilation[2];
       if (ix < 0 || ix >= c->x.sizes[2]) continue;
-      if (n_taps == 0) first = (size_t)(ky * c->kernel[2] + kx);
+      which[n_taps] = (uint8_t)(ky * c->kernel[2] + kx);
       taps[n_taps++] = x + iy * c->x.steps[1] + ix * c->x.steps[2];
     }
-    if (n_taps == 0) continue;
-    r->micro->pixels(out, 0, 1, channels, taps, 0, r->w + first * channels, channels, n_taps,
-                     started ? out : bias, &ETI_CLAMP_NONE);
-    started = true;
   }
-  r->micro->pixels(out, 0, 1, channels, taps, 0, r->w, channels, 0, started ? out : bias,
-                   &c->range);
+  r->micro->pixel(out, r->channels, taps, which, r->w, r->w_step, n_taps, bias_of(r), &c->range);
 }
 
 // Computes pixels [from, to) of row y, whose taps are all inside sideways.
@@ -88,12 +86,12 @@ static void run_inner_pixels(const pixels_run *r, const float *x, float *out, in
     }
   }
   r->micro->pixels(out + (ptrdiff_t)from * c->out.steps[2], c->out.steps[2], to - from, r->channels,
-                   taps, (ptrdiff_t)c->stride[2] * c->x.steps[2], r->w + first * r->channels,
-                   r->channels, n_taps, bias_of(r), &c->range);
+                   taps, (ptrdiff_t)c->stride[2] * c->x.steps[2], r->w + first * r->w_step,
+                   r->w_step, n_taps, bias_of(r), &c->range);
 }
 
-static void run_pixel_rows(void *ctx, size_t begin, size_t end) {
-  const pixels_run *const r = ctx;
+// Computes rows [begin, end) of the result for the channels of r.
+static void run_channels(const pixels_run *r, size_t begin, size_t end) {
   const eti_conv *const c = r->c;
   const size_t height = (size_t)c->out.sizes[1], width = (size_t)c->out.sizes[2];
   // The first tap is inside from `from` on, the last one before `to`.
@@ -119,12 +117,30 @@ static void run_pixel_rows(void *ctx, size_t begin, size_t end) {
   }
 }
 
+// Computes rows for a block of channels after the other: all pixels read their weights.
+static void run_pixel_rows(void *ctx, size_t begin, size_t end) {
+  const pixels_run *const all = ctx;
+  const size_t bytes = all->c->n_taps * all->channels * sizeof(float);
+  const size_t n_blocks = bytes / NEAR_WEIGHTS + 1;
+  const size_t most = eti_round_up((all->channels + n_blocks - 1) / n_blocks, CHANNEL_STEP);
+  for (size_t at = 0; at < all->channels; at += most) {
+    pixels_run r = *all;
+    r.first += at;
+    r.w += at;
+    r.channels = eti_at_most(all->channels - at, most);
+    run_channels(&r, begin, end);
+  }
+}
+
 // Without room for packed weights it computes some channels at a time. The product cannot replace
 // it: it multiplies padding, too, which infinite weights would make NaN.
 void eti_dw_pixels_run(const et_kernel_ctx *ctx, const eti_conv *c) {
   const size_t n = c->n_images * (size_t)c->out.sizes[1];
-  pixels_run r = {
-      .c = c, .micro = eti_direct_conv_micro_best(), .channels = c->groups, .w = whole_weights(c)};
+  pixels_run r = {.c = c,
+                  .micro = eti_direct_conv_micro_best(),
+                  .channels = c->groups,
+                  .w = whole_weights(c),
+                  .w_step = c->groups};
   *c->epilogue_done = c->epilogue != NULL;
   if (r.w != NULL) {
     et_parallel_for(ctx->pool, run_pixel_rows, &r, n, 2);
@@ -133,7 +149,7 @@ void eti_dw_pixels_run(const et_kernel_ctx *ctx, const eti_conv *c) {
   float w[ETI_DW_TAPS * SOME_CHANNELS];
   r.w = w;
   for (; r.first < c->groups; r.first += SOME_CHANNELS) {
-    r.channels = c->groups - r.first < SOME_CHANNELS ? c->groups - r.first : SOME_CHANNELS;
+    r.w_step = r.channels = eti_at_most(c->groups - r.first, SOME_CHANNELS);
     pack_weights(c, r.first, r.channels, w);
     et_parallel_for(ctx->pool, run_pixel_rows, &r, n, 2);
   }

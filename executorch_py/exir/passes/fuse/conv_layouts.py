@@ -36,8 +36,10 @@ _MANY_CHANNELS = 32
 _MIN_PART_OF_MANY_CHANNELS = 0.75
 
 _CONVOLUTION = "aten::convolution"
+_MEAN = "aten::mean.dim"
 _POOL = "aten::max_pool2d_with_indices"
-# Element-wise operators on images of one size; further operands may be 0-d.
+# Element-wise operators on images of one size; further operands may be 0-d, or images of one pixel
+# with as many channels.
 _ELEMENTWISE = frozenset(
     {
         "aten::add.Tensor",
@@ -75,7 +77,7 @@ class _Region:
         return [user for user in node.users if user not in self.nodes]
 
     def is_faster(self) -> bool:
-        convolutions = [n for n in self.nodes if op_key(n.target) == _CONVOLUTION]
+        convolutions = [n for n in self.nodes if op_key(n.target) == _CONVOLUTION and _is_plane(n)]
         computed = sum(_elements(n) for n in convolutions)
         copied = sum(map(_elements, [*self.entries(), *self.exits()]))
         wide = [n for n in convolutions if n.meta["val"].shape[1] >= _MANY_CHANNELS]
@@ -133,14 +135,28 @@ def _may_join(node: fx.Node) -> bool:
     key = op_key(node.target)
     if key == _POOL:
         return _is_plane(node.args[0]) and all(u.args[1] == 0 for u in node.users)
-    if not _is_plane(node):
+    if key == _MEAN:
+        return _is_plane(node.args[0]) and _averages_pixels(node)
+    if not _may_be_read(node):
         return False
     if key == _CONVOLUTION:
-        return _is_plane(node.args[0]) and _is_convolution_of_pixels(node)
+        return _may_be_read(node.args[0]) and _is_convolution_of_pixels(node)
     return key in _ELEMENTWISE and all(
-        _is_number(n) or (_is_plane(n) and n.meta["val"].shape == node.meta["val"].shape)
-        for n in node.all_input_nodes
+        _is_number(n) or _has_channels_of(n, node) for n in node.all_input_nodes
     )
+
+
+def _averages_pixels(node: fx.Node) -> bool:
+    dims = argument(node, "dim")
+    return dims is not None and sorted(d % 4 for d in dims) == [2, 3]
+
+
+def _has_channels_of(node: fx.Node, result: fx.Node) -> bool:
+    """Whether an image has the result's size, or is one pixel that is used for all of them."""
+    if not _may_be_read(node):
+        return False
+    shape, whole = node.meta["val"].shape, result.meta["val"].shape
+    return shape == whole or (shape[:2] == whole[:2] and not _is_plane(node))
 
 
 def _is_convolution_of_pixels(node: fx.Node) -> bool:
@@ -164,17 +180,22 @@ def _image(node: object) -> torch.Tensor | None:
     return value if isinstance(value, torch.Tensor) and value.dim() == 4 else None
 
 
-def _is_plane(node: object) -> bool:
-    """Whether a value is a contiguous f32 image of more than one channel and pixel."""
+def _may_be_read(node: object) -> bool:
+    """Whether a value is a contiguous f32 image of more than one channel."""
     value = _image(node)
     return (
         value is not None
         and value.dtype == torch.float32
         and all(isinstance(size, int) for size in value.shape)
         and value.shape[1] > 1
-        and value.shape[2] * value.shape[3] > 1
         and value.is_contiguous()
     )
+
+
+def _is_plane(node: object) -> bool:
+    """Whether a value is such an image with more than one pixel: the layouts differ."""
+    value = _image(node)
+    return value is not None and _may_be_read(node) and value.shape[2] * value.shape[3] > 1
 
 
 def _is_number(node: fx.Node) -> bool:

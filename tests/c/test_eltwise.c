@@ -164,7 +164,7 @@ static const float_row float_rows[] = {
     {UNARY(logit_eps), 0x66C2002D, 0xE918B390},
     {UNARY(clamp), 0x4E3A9CBF, 0x2B900142},
     {UNARY(leaky_relu), 0x6B932D65, 0x21B63089},
-    {UNARY(hardswish), 0x0, 0x0},
+    {UNARY(hardswish), 0x784D3E4C, 0xC29108C1},
     {UNARY(elu), 0x333C38D9, 0x5035F771},
     {UNARY(erfc), 0x60A0A3CD, 0x3331C3F5},
     {UNARY(erfcx), 0x3AD6A156, 0xEE8BB2B4},

@@ -7,12 +7,13 @@
 #include <stdatomic.h>
 
 // Instruction sets of the CPU: the best, its products of bytes, lesser ones that it has, too
-// (AVX-VNNI beside AVX-512, SDOT beside SMMLA), and its products of bf16.
+// (AVX-VNNI beside AVX-512, SDOT beside SMMLA), its products of bf16, and permutations of bytes.
 typedef struct features {
   eti_isa isa;
   eti_dot dot;
   eti_dot lesser;
   eti_bf16 bf16;
+  bool vbmi;
 } features;
 
 #if ETI_HAVE_X86
@@ -23,6 +24,7 @@ enum {
   LEAF1_OSXSAVE = 1 << 27,
   LEAF1_F16C = 1 << 29,
   LEAF7_AVX2 = 1 << 5,
+  LEAF7_AVX512_VBMI = 1 << 1,   // of ecx
   LEAF7_AVX512_VNNI = 1 << 11,  // of ecx
   LEAF7_1_AVX_VNNI = 1 << 4,    // of eax of its second part
   LEAF7_1_AVX512_BF16 = 1 << 5,
@@ -39,7 +41,7 @@ static unsigned saved_registers(void) {
 }
 
 static features detect(void) {
-  features f = {ETI_ISA_SCALAR, ETI_DOT_NONE, ETI_DOT_NONE, ETI_BF16_NONE};
+  features f = {ETI_ISA_SCALAR, ETI_DOT_NONE, ETI_DOT_NONE, ETI_BF16_NONE, false};
   unsigned a, b, c, d;
   if (!__get_cpuid(1, &a, &b, &c, &d)) return f;
   const unsigned needs1 = (unsigned)LEAF1_FMA | (unsigned)LEAF1_OSXSAVE | (unsigned)LEAF1_F16C;
@@ -48,6 +50,7 @@ static features detect(void) {
   if ((saved & XCR0_AVX) != XCR0_AVX) return f;
   if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || (b & (unsigned)LEAF7_AVX2) == 0) return f;
   const bool avx512 = (b & LEAF7_AVX512) == LEAF7_AVX512 && (saved & XCR0_AVX512) == XCR0_AVX512;
+  f.vbmi = avx512 && (c & (unsigned)LEAF7_AVX512_VBMI) != 0;
   const bool avx512_vnni = avx512 && (c & (unsigned)LEAF7_AVX512_VNNI) != 0;
   unsigned more = 0;
   if (a < 1 || !__get_cpuid_count(7, 1, &more, &b, &c, &d)) more = 0;
@@ -79,29 +82,29 @@ static features detect(void) {
   has_i8mm = true;
 #endif
   const eti_dot lesser = has_dot ? ETI_DOT_NEON : ETI_DOT_NONE;
-  return (features){ETI_ISA_NEON, has_i8mm ? ETI_DOT_I8MM : lesser, lesser, ETI_BF16_NONE};
+  return (features){ETI_ISA_NEON, has_i8mm ? ETI_DOT_I8MM : lesser, lesser, ETI_BF16_NONE, false};
 }
 #else
 static features detect(void) {
-  return (features){ETI_ISA_SCALAR, ETI_DOT_NONE, ETI_DOT_NONE, ETI_BF16_NONE};
+  return (features){ETI_ISA_SCALAR, ETI_DOT_NONE, ETI_DOT_NONE, ETI_BF16_NONE, false};
 }
 #endif
 
-enum { DOT_SHIFT = 8, BF16_SHIFT = 16, BYTE = 255 };
+enum { DOT_SHIFT = 8, BF16_SHIFT = 16, BYTE = 255, VBMI = 1 << 24 };
 
 static atomic_int cache = -1;
 
-static void keep(eti_isa isa, eti_dot dot, eti_bf16 bf16) {
-  const int all = (int)isa | (int)dot << DOT_SHIFT | (int)bf16 << BF16_SHIFT;
+static int keep(features f) {
+  const bool vbmi = f.vbmi && f.dot == ETI_DOT_AVX512_VNNI;
+  const int all =
+      (int)f.isa | (int)f.dot << DOT_SHIFT | (int)f.bf16 << BF16_SHIFT | (vbmi ? VBMI : 0);
   atomic_store_explicit(&cache, all, memory_order_relaxed);
+  return all;
 }
 
 static int cached(void) {
   const int all = atomic_load_explicit(&cache, memory_order_relaxed);
-  if (all >= 0) return all;
-  const features f = detect();
-  keep(f.isa, f.dot, f.bf16);
-  return (int)f.isa | (int)f.dot << DOT_SHIFT | (int)f.bf16 << BF16_SHIFT;
+  return all >= 0 ? all : keep(detect());
 }
 
 eti_isa eti_cpu_isa(void) {
@@ -113,30 +116,40 @@ eti_dot eti_cpu_dot(void) {
 }
 
 eti_bf16 eti_cpu_bf16(void) {
-  return (eti_bf16)(cached() >> BF16_SHIFT);
+  return (eti_bf16)(cached() >> BF16_SHIFT & BYTE);
+}
+
+bool eti_cpu_permutes_bytes(void) {
+  return (cached() & VBMI) != 0;
 }
 
 void eti_cpu_isa_limit(eti_isa limit) {
-  const features f = detect();
+  features f = detect();
   const bool scalar = limit == ETI_ISA_SCALAR ||
                       (f.isa == ETI_ISA_NEON && limit != ETI_ISA_NEON && limit != ETI_ISA_COUNT);
-  if (limit == ETI_ISA_COUNT) {
-    keep(f.isa, f.dot, f.bf16);
-  } else {
-    keep(scalar ? ETI_ISA_SCALAR : limit < f.isa ? limit : f.isa, ETI_DOT_NONE, ETI_BF16_NONE);
+  if (limit != ETI_ISA_COUNT) {
+    f.isa = scalar ? ETI_ISA_SCALAR : limit < f.isa ? limit : f.isa;
+    f.dot = ETI_DOT_NONE;
+    f.bf16 = ETI_BF16_NONE;
   }
+  (void)keep(f);
 }
 
 bool eti_cpu_dot_limit(eti_dot dot) {
-  const features f = detect();
+  features f = detect();
   if (dot != f.dot && dot != f.lesser && dot != ETI_DOT_NONE) return false;
-  keep(dot == ETI_DOT_AVX_VNNI ? ETI_ISA_AVX2 : f.isa, dot, ETI_BF16_NONE);
+  if (dot == ETI_DOT_AVX_VNNI) f.isa = ETI_ISA_AVX2;
+  f.dot = dot;
+  f.bf16 = ETI_BF16_NONE;
+  (void)keep(f);
   return true;
 }
 
 bool eti_cpu_bf16_limit(eti_bf16 bf16) {
-  const features f = detect();
+  features f = detect();
   if (bf16 != f.bf16 && bf16 != ETI_BF16_NONE) return false;
-  keep(f.isa, ETI_DOT_NONE, bf16);
+  f.dot = ETI_DOT_NONE;
+  f.bf16 = bf16;
+  (void)keep(f);
   return true;
 }

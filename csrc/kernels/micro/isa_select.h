@@ -57,6 +57,9 @@ eti_dot eti_cpu_dot(void);
 // The products of bf16 of this CPU. Thread-safe.
 eti_bf16 eti_cpu_bf16(void);
 
+// True if this CPU has AVX-512 VBMI, which permutes bytes, beside ETI_DOT_AVX512_VNNI. Thread-safe.
+bool eti_cpu_permutes_bytes(void);
+
 // Limits eti_cpu_isa to `limit`, as on a lesser CPU without products of bytes or bf16, for tests.
 // Methods prepared before must not run after. ETI_ISA_COUNT removes the limit.
 void eti_cpu_isa_limit(eti_isa limit);

@@ -4,7 +4,7 @@
 
 #include "kernels/contract.h"
 
-enum { BLOCK = 64 };
+enum { BLOCK = 64, SUMMED = 64, SUMMED_ROWS = 255 };
 
 #define INLINE static inline __attribute__((always_inline))
 
@@ -74,10 +74,28 @@ static void ISA(lookup)(int8_t *out, const int8_t *in, const int8_t *table, size
   lookup_bytes(out, in, table, n);
 }
 
-static void ISA(sum)(int32_t *restrict out, const int8_t *restrict x, size_t n) {
-  ET_ASSERT(ETI_HOLDS(out, n, int32_t) && ETI_HOLDS(x, n, int8_t));
-  for (size_t i = 0; i < n; i++) out[i] += x[i];
+// Sums of n columns, at most SUMMED, of at most SUMMED_ROWS rows: in 16 bits they cannot overflow.
+INLINE void add_columns(int32_t *restrict out, const int8_t *restrict x, size_t step, size_t rows,
+                        size_t n) {
+  int16_t sums[SUMMED] = {0};
+  if (n == SUMMED) {
+    for (size_t r = 0; r < rows; r++)
+      for (size_t i = 0; i < SUMMED; i++) sums[i] = (int16_t)(sums[i] + x[r * step + i]);
+  } else {
+    for (size_t r = 0; r < rows; r++)
+      for (size_t i = 0; i < n; i++) sums[i] = (int16_t)(sums[i] + x[r * step + i]);
+  }
+  for (size_t i = 0; i < n; i++) out[i] += sums[i];
+}
+
+static void ISA(sum_rows)(int32_t *out, const int8_t *x, size_t step, size_t rows, size_t n) {
+  ET_ASSERT(ETI_HOLDS(out, n, int32_t) && ETI_HOLDS(x, n * rows, int8_t));
+  for (size_t r = 0; r < rows; r += SUMMED_ROWS) {
+    const size_t some = rows - r < SUMMED_ROWS ? rows - r : SUMMED_ROWS;
+    for (size_t i = 0; i < n; i += SUMMED)
+      add_columns(out + i, x + r * step + i, step, some, n - i < SUMMED ? n - i : SUMMED);
+  }
 }
 
 const eti_qeltwise_micro QELTWISE_TABLE = {ISA(add), ISA(sub),    ISA(mul),
-                                           ISA(max), ISA(lookup), ISA(sum)};
+                                           ISA(max), ISA(lookup), ISA(sum_rows)};

@@ -23,7 +23,8 @@ typedef struct eti_qeltwise_micro {
   void (*max)(int8_t *out, const int8_t *x, size_t n);  // out[i] = max(out[i], x[i])
   // out[i] = the entry for in[i] in a table over -128 … 127; out may be in.
   void (*lookup)(int8_t *out, const int8_t *in, const int8_t *table, size_t n);
-  void (*sum)(int32_t *out, const int8_t *x, size_t n);  // out[i] += x[i]
+  // out[i] += Σr x[r·step + i], r < rows, i < n
+  void (*sum_rows)(int32_t *out, const int8_t *x, size_t step, size_t rows, size_t n);
 } eti_qeltwise_micro;
 
 // The best variant for this CPU.
@@ -32,5 +33,6 @@ const eti_qeltwise_micro *eti_qeltwise_micro_best(void);
 extern const eti_qeltwise_micro eti_qeltwise_scalar;
 extern const eti_qeltwise_micro eti_qeltwise_avx2;
 extern const eti_qeltwise_micro eti_qeltwise_avx512;
+extern const eti_qeltwise_micro eti_qeltwise_avx512vbmi;
 
 #endif  // ET_MICRO_QELTWISE_H

@@ -25,6 +25,9 @@ const eti_qeltwise_micro *eti_qeltwise_micro_best(void) {
       [ETI_ISA_AVX512] = &eti_qeltwise_avx512,
 #endif
   };
+#if ETI_HAVE_X86
+  if (eti_cpu_permutes_bytes()) return &eti_qeltwise_avx512vbmi;
+#endif
   const eti_qeltwise_micro *const best = variants[eti_cpu_isa()];
   return best != NULL ? best : &eti_qeltwise_scalar;
 }

@@ -128,7 +128,7 @@ static void run_means(void *ctx, size_t begin, size_t end) {
     const size_t n = k->channels - first < CHANNELS ? k->channels - first : CHANNELS;
     int32_t sums[CHANNELS] = {0};
     const int8_t *const x = k->x + image * k->pixels * k->channels + first;
-    for (size_t p = 0; p < k->pixels; p++) k->micro->sum(sums, x + p * k->channels, n);
+    k->micro->sum_rows(sums, x, k->channels, k->pixels, n);
     int8_t *const out = k->out + image * k->channels + first;
     for (size_t c = 0; c < n; c++) {
       const int32_t sum = sums[c] - (int32_t)k->pixels * k->input_zero;

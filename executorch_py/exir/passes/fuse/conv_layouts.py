@@ -1,7 +1,8 @@
 """ConvLayouts: layout assignment; regions of convolutions compute with channels-last images.
 
-Convolutions of this project are faster in that layout, and give the same bits. A region is a set of
-convolutions connected by operators that accept both layouts. Images are copied where they enter and
+Convolutions of this project are faster in that layout, and give the same bits; means over pixels
+add them in another order. A region is a set of convolutions connected by operators that accept both
+layouts. Images are copied where they enter and
 leave it, so a region is converted only if these copies are few beside its results. Only the
 runtime of this project has the kernels: upstream's refuse some of these calls. Relies on
 `meta["val"]`; sizes must be static, values f32.

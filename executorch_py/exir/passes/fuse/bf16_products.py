@@ -35,8 +35,6 @@ _ADDMM = ("aten::addmm", "executorch_py::addmm")
 _CONVOLUTION = ("aten::convolution", "executorch_py::convolution")
 _TRANSPOSES = ("aten::permute_copy", "aten::transpose_copy.int", "aten::t_copy")
 
-
-_COPY = ops.edge.dim_order_ops._to_dim_order_copy.default
 # Multiply-adds of a convolution for each element of an image that is copied for it.
 _MIN_WORK_OF_COPIES = 128
 
@@ -121,15 +119,19 @@ class _Lowering:
             node.target, node.args, node.kwargs = target, args, {}
             return True
         result = self._call(node, target, *args)
-        node.replace_all_uses_with(self._call(node, _COPY, result, dim_order=[0, 1, 2, 3]))
+        node.replace_all_uses_with(self._copy(node, result, [0, 1, 2, 3]))
         return True
 
     def _channels_last(self, image: fx.Node, before: fx.Node) -> fx.Node:
         if _is_channels_last(image):
             return image
         if image not in self.copies:
-            self.copies[image] = self._call(before, _COPY, image, dim_order=[0, 2, 3, 1])
+            self.copies[image] = self._copy(before, image, [0, 2, 3, 1])
         return self.copies[image]
+
+    def _copy(self, before: fx.Node, image: fx.Node, dim_order: list[int]) -> fx.Node:
+        copy = ops.edge.dim_order_ops._to_dim_order_copy.default  # not known while modules load
+        return self._call(before, copy, image, dim_order=dim_order)
 
     def _call(self, before: fx.Node, target: Any, *args: Any, **kwargs: Any) -> fx.Node:
         with self.program.graph.inserting_before(before):

@@ -13,7 +13,9 @@ def pack(options: argparse.Namespace) -> int:
     """Writes the file, and says what it has and where it is valid."""
     facts = pack_weights(options.file, options.output, data_path=options.data or None)
     system = _C.system_info()
-    sets = ", ".join(system["xnnpack"]["instruction_sets"])
+    xnnpack = system["xnnpack"]
+    assert xnnpack is not None  # it packed
+    sets = ", ".join(xnnpack["instruction_sets"])
     print(f"{quoted(facts['path'])}: {facts['weights']} weights, {facts['bytes'] / 1e6:.1f} MB")
-    print(f"for XNNPACK {system['xnnpack']['version']} on {system['machine']} with {sets}")
+    print(f"for XNNPACK {xnnpack['version']} on {system['machine']} with {sets}")
     return 0

@@ -40,8 +40,8 @@ _MOST_GROWTH = 4 / 3
 _FEW_PIXELS, _FEW_CHANNELS, _LONG_SEGMENT, _MAX_TAPS = 64, 16, 8, 128
 _TRANSPOSE_COST = 500
 
-_CONVOLUTION = ("input", "weight", "bias", "stride", "padding", "dilation", "transposed")
-_CONVOLUTION += ("output_padding", "groups")
+_CONVOLUTION: tuple[str, ...] = ("input", "weight", "bias", "stride", "padding", "dilation")
+_CONVOLUTION += ("transposed", "output_padding", "groups")
 
 
 @dataclass(frozen=True)
@@ -63,11 +63,13 @@ class PrepackWeights(Pass):
     def run(self, program: ExportedProgram) -> bool:
         gm = program.graph_module
         mode = fake_mode_of(gm)
+        if mode is None:
+            return False
         known = {k: v for k, v in foldable_constants(program).items() if is_plain(v)}
         found = {
             node: packing
             for node in gm.graph.nodes
-            if mode is not None and (packing := _packing_of(node, known)) is not None
+            if (packing := _packing_of(node, known)) is not None
         }
         names = {spec.arg.name: spec.target for spec in program.graph_signature.input_specs}
         made: dict[tuple[Any, ...], fx.Node] = {}
@@ -93,7 +95,7 @@ class PrepackWeights(Pass):
 
 def _memory(value: torch.Tensor) -> int:
     """The memory of a tensor; a matrix and its transpose have the same, and share it in a file."""
-    return value.untyped_storage().data_ptr()
+    return int(value.untyped_storage().data_ptr())
 
 
 def _read_elsewhere(
@@ -190,7 +192,7 @@ def _of_convolution(node: fx.Node) -> _Packing | None:
 def _is_channels_last(value: torch.Tensor) -> bool:
     """Whether a tensor's channels are adjacent and its pixels are not."""
     strides = value.stride()
-    return value.dim() > 2 and strides[1] == 1 and strides[-1] != 1
+    return bool(value.dim() > 2 and strides[1] == 1 and strides[-1] != 1)
 
 
 def _is_by_channel(
@@ -208,7 +210,7 @@ def _is_by_channel(
     if not source.is_contiguous() or c_in < _LONG_SEGMENT or c_out < _FEW_CHANNELS:
         return False
     moved = inputs * c_in + pixels * c_out
-    return taps <= _MAX_TAPS and moved * _TRANSPOSE_COST <= pixels * c_out * c_in * taps
+    return taps <= _MAX_TAPS and bool(moved * _TRANSPOSE_COST <= pixels * c_out * c_in * taps)
 
 
 _RULES: dict[str, Callable[[fx.Node], _Packing | None]] = {

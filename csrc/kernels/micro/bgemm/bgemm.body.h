@@ -13,6 +13,8 @@
 // or, for rows of f32,
 //   VF_EVEN(w) VF_ODD(w)             first and second terms of pairs, in f32
 //   VX_SET1(p) VF_FMA(x, b, sum)     one term of a row for all columns; x · b + sum
+// WAS_FLUSHED(sums, n) is optional: true if the processor has flushed a result of these n sums that
+// others may round up to a normal number; compute_exactly(t, row, column, m, n) then computes them.
 // The caller makes the processor flush denormals where its instructions do not.
 
 #define INLINE static inline __attribute__((always_inline))
@@ -117,11 +119,18 @@ INLINE void columns_of_rows(const eti_btile *t, size_t row, size_t column, size_
     adds = true;
     first += some;
   }
+  if (adds) {
+    UNROLL for (size_t i = 0; i < m * tv; i++) sums[i] = VF_ADD(totals[i], sums[i]);
+  }
+#ifdef WAS_FLUSHED
+  if (WAS_FLUSHED(sums, m * tv)) {
+    compute_exactly(t, row, column, m, n);
+    return;
+  }
+#endif
   UNROLL for (size_t r = 0; r < m; r++) {
     vf found[MOST];  // its address is taken, so that `sums` may stay in registers
-    UNROLL for (size_t v = 0; v < tv; v++) {
-      found[v] = adds ? VF_ADD(totals[r * tv + v], sums[r * tv + v]) : sums[r * tv + v];
-    }
+    UNROLL for (size_t v = 0; v < tv; v++) found[v] = sums[r * tv + v];
     store_row(out + r * t->out_step, found, tv, n);
   }
 }

@@ -1,5 +1,5 @@
 // bgemm.h — products of f32 rows, rounded to bf16, with bf16 weights; sums are f32. All instruction
-// sets but ETI_BF16_NEON give the same bits. Relies on kernels/micro/isa_select.h. Knows no tensor.
+// sets give the same bits. Relies on kernels/micro/isa_select.h. Knows no tensor.
 //
 // Weights are in panels of ETI_BGEMM_NR columns: [panel][k / 2][column][2], two adjacent terms of a
 // column (a pair) side by side, and zeros for missing terms or columns. The bias is padded to whole
@@ -17,8 +17,8 @@
 //   denormals that these operations read or would return are zeros of their sign. A result counts
 //            as denormal if it would, with an unlimited exponent, be rounded to less than 2^-126.
 //
-// ETI_BF16_NEON multiplies with BFMMLA, which rounds products and sums to odd before it adds them:
-// its results differ by the rounding of f32, and are bounded in tests/kernels/test_bf16_ops.py.
+// BFDOT and BFMMLA of Arm are not used: they round the sum of two products to odd before it is
+// added, so that their bits differ.
 #ifndef ET_MICRO_BGEMM_H
 #define ET_MICRO_BGEMM_H
 

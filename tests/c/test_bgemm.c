@@ -1,0 +1,150 @@
+// test_bgemm.c — compares every variant of the bf16 micro-kernels with the plain one, by equality
+// of bits: all numbers of rows, tails of columns, parts that are added, denormals, infinities, NaN.
+#include "et_test.h"
+
+#include "kernels/micro/bgemm/bgemm.h"
+#include "kernels/micro/isa_select.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { MAX_M = 26, MAX_N = 150, MAX_PAIRS = 600, MAX_PANELS = 10 };
+
+typedef enum contents {
+  ORDINARY,
+  SMALL,     // whose products are near the least normal number
+  ANYTHING,  // also infinities and NaN
+} contents;
+
+static uint64_t seed;
+
+static uint64_t next_random(void) {
+  seed = seed * 6364136223846793005u + 1442695040888963407u;
+  return seed >> 33;
+}
+
+static float some_float(contents kind) {
+  static const float special[] = {0.0f,      -0.0f,    0x1p-130f,  -0x1p-149f, 0x1p-63f,
+                                  -0x1p-75f, 0x1p-75f, 0x1p-126f,  -0x1p-126f, 0x1.8p-63f,
+                                  1.0f,      -1.0f,    0x1.01p+0f, 0x1p-76f,   INFINITY,
+                                  -INFINITY, NAN,      0x1.fep127f};
+  const size_t n = kind == SMALL ? 14 : 18;
+  const uint64_t r = next_random();
+  if (kind != ORDINARY && r % 2 == 0) return special[r / 2 % n];
+  const float x = (float)(int64_t)(next_random() % 4097) / 2048.0f - 1.0f;
+  return kind == SMALL ? x * 0x1p-64f : x;
+}
+
+static uint16_t bf16_of(float x) {
+  uint32_t bits;
+  memcpy(&bits, &x, sizeof bits);
+  return (uint16_t)(bits >> 16);
+}
+
+// Operands of a product.
+typedef struct operands {
+  float rows[MAX_M][2 * MAX_PAIRS], bias[MAX_PANELS * ETI_BGEMM_NR], old[MAX_M][MAX_N];
+  uint16_t w[MAX_PANELS * MAX_PAIRS * ETI_BGEMM_NR * ETI_BGEMM_PAIR];
+} operands;
+
+static void fill(operands *o, contents kind) {
+  for (size_t i = 0; i < MAX_M; i++) {
+    for (size_t k = 0; k < 2 * MAX_PAIRS; k++) o->rows[i][k] = some_float(kind);
+    for (size_t j = 0; j < MAX_N; j++) {
+      // The result of an earlier part has no denormals.
+      const float x = some_float(kind);
+      o->old[i][j] = fabsf(x) < 0x1p-126f ? 0.0f : x;
+    }
+  }
+  for (size_t i = 0; i < sizeof o->w / sizeof o->w[0]; i++) o->w[i] = bf16_of(some_float(kind));
+  for (size_t i = 0; i < MAX_PANELS * ETI_BGEMM_NR; i++) o->bias[i] = some_float(kind);
+}
+
+static void compute(const eti_bgemm_micro *micro, const operands *o, size_t m, size_t n,
+                    size_t pairs, bool adds, float (*out)[MAX_N]) {
+  static _Alignas(64) char rows[MAX_M * 2 * MAX_PAIRS * sizeof(float)];
+  const size_t step = 2 * pairs * micro->term_bytes;
+  for (size_t r = 0; r < m; r++) micro->copy(rows + r * step, o->rows[r], 2 * pairs);
+  memcpy(out, o->old, sizeof o->old);
+  const eti_btile t = {.a = rows,
+                       .a_step = step,
+                       .w = o->w,
+                       .w_step = eti_bpanel_elements(MAX_PAIRS),
+                       .pairs = pairs,
+                       .bias = adds || n % 2 == 0 ? NULL : o->bias,
+                       .adds = adds,
+                       .m = m,
+                       .n = n,
+                       .out = out[0],
+                       .out_step = MAX_N};
+  micro->tile(&t);
+}
+
+static bool is_same(float a, float b) {
+  return memcmp(&a, &b, sizeof a) == 0 || (isnan(a) && isnan(b));
+}
+
+static bool agrees(const eti_bgemm_micro *micro, const operands *o, size_t m, size_t n,
+                   size_t pairs, bool adds) {
+  static float got[MAX_M][MAX_N], wanted[MAX_M][MAX_N];
+  compute(micro, o, m, n, pairs, adds, got);
+  compute(&eti_bgemm_scalar, o, m, n, pairs, adds, wanted);
+  for (size_t i = 0; i < MAX_M; i++) {
+    for (size_t j = 0; j < MAX_N; j++) {
+      if (!is_same(got[i][j], wanted[i][j])) {
+        printf("m %zu n %zu pairs %zu adds %d: [%zu, %zu]: expected %a, got %a\n", m, n, pairs,
+               adds, i, j, (double)wanted[i][j], (double)got[i][j]);
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+// The variants of this CPU.
+static size_t variants(const eti_bgemm_micro *found[ETI_ISA_COUNT + ETI_BF16_COUNT]) {
+  size_t n = 0;
+  for (int isa = 1; isa < ETI_ISA_COUNT; isa++) {
+    eti_cpu_isa_limit((eti_isa)isa);
+    if (eti_cpu_isa() == (eti_isa)isa) found[n++] = eti_bgemm_micro_best();
+  }
+  for (int bf16 = 1; bf16 < ETI_BF16_COUNT; bf16++) {
+    if (eti_cpu_bf16_limit((eti_bf16)bf16)) found[n++] = eti_bgemm_micro_best();
+  }
+  eti_cpu_isa_limit(ETI_ISA_COUNT);
+  return n;
+}
+
+static void expect_agreement(contents kind) {
+  static operands o;
+  const eti_bgemm_micro *found[ETI_ISA_COUNT + ETI_BF16_COUNT];
+  const size_t n_variants = variants(found);
+  static const size_t columns[] = {1, 16, 35, 150}, pairs[] = {0, 1, 7, 256, 600};
+  seed = 1 + (uint64_t)kind;
+  fill(&o, kind);
+  for (size_t v = 0; v < n_variants; v++) {
+    for (size_t m = 1; m <= MAX_M; m += m < 14 ? 1 : 6) {
+      for (size_t i = 0; i < 20; i++) {
+        const size_t n = columns[i % 4], k = pairs[i / 4];
+        EXPECT(agrees(found[v], &o, m, n, k, m % 4 == 1));
+      }
+    }
+  }
+}
+
+static void tiles_of_every_size_have_the_bits_of_the_plain_one(void) {
+  expect_agreement(ORDINARY);
+}
+static void sums_near_the_least_normal_number_are_flushed_alike(void) {
+  expect_agreement(SMALL);
+}
+static void infinities_and_nan_go_through_alike(void) {
+  expect_agreement(ANYTHING);
+}
+
+static const et_test tests[] = {
+    ET_CASE(tiles_of_every_size_have_the_bits_of_the_plain_one),
+    ET_CASE(sums_near_the_least_normal_number_are_flushed_alike),
+    ET_CASE(infinities_and_nan_go_through_alike),
+};
+ET_TEST_MAIN(tests)

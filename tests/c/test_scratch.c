@@ -1,5 +1,6 @@
 // Tests of kernels that work in scratch: with none, and with every size up to the one that their
 // prepare step requests, they refuse with the bytes that are missing, or they run.
+// Without scratch, products in bf16 give the same bits.
 #include "runtime/arena.h"
 #include "runtime/et.h"
 
@@ -7,8 +8,9 @@
 #include "rig.h"
 
 #include <stdlib.h>
+#include <string.h>
 
-enum { MAX_ARGS = 12 };
+enum { MAX_ARGS = 13 };
 
 // One call: values that arguments point to, tensors over memory of their own.
 typedef struct call {
@@ -172,6 +174,86 @@ static void hadamard_rows_of_halves_name_the_bytes(void) {
   release(&c);
 }
 
+// Fills a tensor's memory with halves of small integers, as f32 or bf16.
+static void fill(const rig_tensor *t) {
+  for (size_t i = 0; i < t->t.numel; i++) {
+    const float x = (float)(int)(i * 7919 % 61) / 2.0f - 15.0f;
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    const uint16_t half = (uint16_t)(bits >> 16);
+    if (t->t.dtype == ET_F32) ((float *)t->t.data)[i] = x;
+    if (t->t.dtype == ET_BF16) ((uint16_t *)t->t.data)[i] = half;
+  }
+}
+
+// Runs without scratch, and with all: the bytes of the result, tensor i, are the same.
+static void expect_same_without_scratch(call *c, size_t i) {
+  et_error err = {.status = ET_OK};
+  const et_tensor *const out = &c->tensors[i].t;
+  const size_t bytes = out->numel * sizeof(float), all = (requested(c) + 63) / 64 * 64;
+  void *const wanted = malloc(bytes);
+  if (wanted == NULL) abort();
+  for (size_t t = 0; t < i; t++) fill(&c->tensors[t]);
+  const et_status with = run_with(c, all, &err);
+  memcpy(wanted, out->data, bytes);
+  memset(out->data, 255, bytes);
+  const et_status without = run_with(c, 0, &err);
+  const bool same = memcmp(wanted, out->data, bytes) == 0;
+  free(wanted);
+  EXPECT(all > 0 && with == ET_OK && without == ET_OK && same);
+}
+
+static void add_no_epilogue(call *c) {
+  add(c, (et_value){.tag = ET_STRING, .as.string = ""});
+  add(c, (et_value){.tag = ET_DOUBLE_LIST});
+  add(c, (et_value){.tag = ET_TENSOR_LIST});
+}
+
+static void linear_layers_in_bf16_run_without_scratch(void) {
+  static const int32_t rows[] = {3, 1201}, panels[] = {3, 601, 16, 2}, bias[] = {48},
+                       out[] = {3, 35};
+  call c = {.op = NULL};
+  add_tensor(&c, ET_F32, 2, rows);
+  add_tensor(&c, ET_BF16, 4, panels);
+  add_tensor(&c, ET_F32, 1, bias);
+  add(&c, of_int(35));
+  add_no_epilogue(&c);
+  add_tensor(&c, ET_F32, 2, out);
+  end(&c, "executorch_py::linear_bf16.out", 7);
+  expect_same_without_scratch(&c, 3);
+  release(&c);
+}
+
+static void make_channels_last(rig_tensor *t) {
+  static const uint8_t order[] = {0, 2, 3, 1};
+  ptrdiff_t stride = 1;
+  for (size_t i = 4; i-- > 0; stride *= t->t.sizes[order[i]]) {
+    t->dim_order[i] = order[i];
+    t->strides[order[i]] = stride;
+  }
+}
+
+static void convolutions_in_bf16_run_without_scratch(void) {
+  static const int32_t image[] = {1, 65, 6, 5}, panels[] = {2, 293, 16, 2}, bias[] = {32},
+                       out[] = {1, 24, 6, 5};
+  call c = {.op = NULL};
+  et_value three = of_int(3), one = of_int(1);
+  et_value *threes[] = {&three, &three}, *ones[] = {&one, &one};
+  add_tensor(&c, ET_F32, 4, image);
+  add_tensor(&c, ET_BF16, 4, panels);
+  add_tensor(&c, ET_F32, 1, bias);
+  add(&c, of_int(24));
+  add(&c, (et_value){.tag = ET_INT_LIST, .n = 2, .as.list = threes});
+  for (int i = 0; i < 3; i++) add(&c, (et_value){.tag = ET_INT_LIST, .n = 2, .as.list = ones});
+  add_no_epilogue(&c);
+  add_tensor(&c, ET_F32, 4, out);
+  end(&c, "executorch_py::convolution_bf16.out", 11);
+  make_channels_last(&c.tensors[0]);
+  make_channels_last(&c.tensors[3]);
+  expect_same_without_scratch(&c, 3);
+  release(&c);
+}
+
 static const et_test tests[] = {
     ET_CASE(transforms_of_long_lines_name_the_bytes),
     ET_CASE(transforms_of_two_dimensions_name_the_bytes_between_them),
@@ -179,6 +261,8 @@ static const et_test tests[] = {
     ET_CASE(attention_names_the_bytes),
     ET_CASE(attention_over_a_cache_names_the_bytes),
     ET_CASE(hadamard_rows_of_halves_name_the_bytes),
+    ET_CASE(linear_layers_in_bf16_run_without_scratch),
+    ET_CASE(convolutions_in_bf16_run_without_scratch),
 };
 
 ET_TEST_MAIN(tests)

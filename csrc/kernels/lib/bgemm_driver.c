@@ -201,10 +201,11 @@ static void run_slots(void *ctx, size_t begin, size_t end) {
 
 // ---- without scratch
 
-// Rounds a chunk of a row into place, and multiplies it with all panels; chunks are added one after
-// the other, as in a tile.
+// Rounds a chunk of a row into place (small builds have the plain variant only, with rows of bf16),
+// and multiplies it with all panels; chunks are added one after the other, as in a tile.
 static void run_row(const eti_bgemm_job *p, size_t row) {
-  float piece[ETI_ON_STACK(ETI_BGEMM_CHUNK, 1)], rounded[ETI_BGEMM_CHUNK];
+  float piece[ETI_ON_STACK(ETI_BGEMM_CHUNK, 32)];
+  _Alignas(float) char rounded[ETI_BGEMM_CHUNK * ETI_ON_STACK(sizeof(float), sizeof(uint16_t))];
   eti_btile t = tile_of(p, 0, div_up(p->n, NR), row);
   t.m = 1;
   t.next = 0;
@@ -214,10 +215,10 @@ static void run_row(const eti_bgemm_job *p, size_t row) {
     for (size_t i = 0, some; i < n; i += some) {
       some = eti_at_most(n - i, sizeof piece / sizeof piece[0]);
       p->piece(p->ctx, row, k + i, some, piece);
-      p->micro->copy((char *)rounded + i * p->micro->term_bytes, piece, some);
+      p->micro->copy(rounded + i * p->micro->term_bytes, piece, some);
     }
     const float zero = 0.0f;
-    if (n % PAIR != 0) p->micro->copy((char *)rounded + n * p->micro->term_bytes, &zero, 1);
+    if (n % PAIR != 0) p->micro->copy(rounded + n * p->micro->term_bytes, &zero, 1);
     t.pairs = pairs_of(n);
     t.adds = k > 0;
     if (t.adds) t.bias = NULL;

@@ -75,6 +75,9 @@ typedef struct eti_bgemm_micro {
 // The best variant for this CPU.
 const eti_bgemm_micro *eti_bgemm_micro_best(void);
 
+// The tile of the plain variant for rows in f32.
+void eti_bgemm_plain_tile_of_f32(const eti_btile *t);
+
 extern const eti_bgemm_micro eti_bgemm_scalar;
 extern const eti_bgemm_micro eti_bgemm_avx2;
 extern const eti_bgemm_micro eti_bgemm_avx512;

@@ -62,7 +62,7 @@ static __attribute__((noinline)) void compute_exactly(const eti_btile *t, size_t
   part.n = n;
   const unsigned long before = get_fpcr();
   set_fpcr(before & ~FPCR_FLUSH);
-  eti_bgemm_scalar.tile(&part);
+  eti_bgemm_plain_tile_of_f32(&part);
   set_fpcr(before);
   set_fpsr(get_fpsr() & ~FPSR_UNDERFLOW);
 }

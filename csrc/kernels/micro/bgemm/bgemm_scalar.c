@@ -1,11 +1,8 @@
 // bgemm_scalar.c — the products of bgemm.h for any machine: the specification and the fallback.
-// Also chooses between the variants.
 #include "kernels/micro/bgemm/bgemm.h"
 
 #include <math.h>
 #include <string.h>
-
-#include "kernels/micro/isa_select.h"
 
 enum { NR = ETI_BGEMM_NR };
 
@@ -113,20 +110,3 @@ const eti_bgemm_micro eti_bgemm_scalar = {
     .tile = tile,
     .copy = copy,
 };
-
-const eti_bgemm_micro *eti_bgemm_micro_best(void) {
-  static const eti_bgemm_micro *const variants[ETI_ISA_COUNT] = {
-      [ETI_ISA_SCALAR] = &eti_bgemm_scalar,
-#if ETI_HAVE_X86
-      [ETI_ISA_AVX2] = &eti_bgemm_avx2,
-      [ETI_ISA_AVX512] = &eti_bgemm_avx512,
-#elif ETI_HAVE_NEON
-      [ETI_ISA_NEON] = &eti_bgemm_neon,
-#endif
-  };
-#if ETI_HAVE_X86
-  if (eti_cpu_bf16() == ETI_BF16_AVX512) return &eti_bgemm_avx512bf16;
-#endif
-  const eti_bgemm_micro *const best = variants[eti_cpu_isa()];
-  return best != NULL ? best : &eti_bgemm_scalar;
-}

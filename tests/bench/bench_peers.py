@@ -36,7 +36,7 @@ SIDES = (
     "openvino",
 )
 OURS = ("ours", "own_operators", "own_bf16", "xnnpack")
-LOWERED = (*OURS, "upstream_xnnpack")
+LOWERED = (*OURS, "upstream_xnnpack", "onnxruntime")
 ROUNDS, RUNS = 12, 4
 
 
@@ -44,7 +44,7 @@ def lower(model: str, sides: list[str], folder: Path) -> dict[str, str]:
     paths = {}
     for side in sides:
         if side in LOWERED:
-            path = folder / f"{model}.{side}.pte"
+            path = folder / f"{model}.{side}.{'onnx' if side == 'onnxruntime' else 'pte'}"
             try:
                 with Peer(side) as peer:
                     peer.ask("lower", model=model, path=str(path))

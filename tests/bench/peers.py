@@ -8,12 +8,13 @@ from __future__ import annotations
 import json
 import math
 import os
+import resource
 import statistics
 import subprocess
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -46,11 +47,19 @@ OWN = ("RssAnon", "RssShmem")  # lines of /proc/self/status, in KiB
 
 
 class Peer:
-    """A worker process of one side."""
+    """A worker process of one side, which may be limited: `memory` in bytes, `seconds` of each
+    answer."""
 
-    def __init__(self, side: str, threads: int = 1) -> None:
+    def __init__(
+        self,
+        side: str,
+        threads: int = 1,
+        memory: int | None = None,
+        seconds: float | None = None,
+    ) -> None:
         environment = dict(os.environ, OMP_NUM_THREADS=str(threads), MKL_NUM_THREADS=str(threads))
         self.side = side
+        self.seconds = seconds
         self.process = subprocess.Popen(
             [PYTHONS[side], HERE / "worker.py", "--side", side],
             stdin=subprocess.PIPE,
@@ -59,15 +68,23 @@ class Peer:
             text=True,
             env=environment,
         )
+        if memory is not None:
+            resource.prlimit(self.process.pid, resource.RLIMIT_AS, (memory, memory))
 
     def ask(self, do: str, **request: Any) -> dict[str, Any]:
         assert self.process.stdin is not None and self.process.stdout is not None
         self.process.stdin.write(json.dumps({"do": do, **request}) + "\n")
         self.process.stdin.flush()
+        limit = threading.Timer(self.seconds or threading.TIMEOUT_MAX, self.process.kill)
+        limit.daemon = True
+        limit.start()
         line = self.process.stdout.readline()
+        limit.cancel()
         if not line:
             raise RuntimeError(f"the {self.side} worker ended while answering {do} {request}")
         answer: dict[str, Any] = json.loads(line)
+        if "error" in answer:
+            raise RuntimeError(answer["error"])
         return answer
 
     def ask_watched(self, do: str, **request: Any) -> dict[str, Any]:
@@ -99,6 +116,10 @@ class Peer:
     def __exit__(self, *_: object) -> None:
         self.process.kill()
         self.process.wait()
+        for pipe in (self.process.stdin, self.process.stdout):
+            with suppress(BrokenPipeError):
+                if pipe is not None:
+                    pipe.close()
 
 
 # Threads of some sides spin after a run (ONNX Runtime's for 40 ms) on cores that the next side
@@ -106,6 +127,7 @@ class Peer:
 PAUSE_SECONDS = 0.1
 # Time of a turn: threads of the side before may spin for some milliseconds.
 TURN_MS = 40
+LEAST_ROUNDS = 3
 
 
 def interleaved(peers: Sequence[Peer], rounds: Mapping[str, tuple[int, int]]) -> dict[str, float]:
@@ -129,13 +151,20 @@ def interleaved(peers: Sequence[Peer], rounds: Mapping[str, tuple[int, int]]) ->
 
 
 def timed(
-    model: str, paths: Mapping[str, str], threads: int, rounds: int, runs: int
+    model: str,
+    paths: Mapping[str, str],
+    threads: int,
+    rounds: int,
+    runs: int,
+    seconds: float = math.inf,
 ) -> dict[str, float]:
     """Median ms per run of each side that can run its path; the others are reported with the
-    reason. Each turn has at least `runs` runs, and takes at least TURN_MS."""
+    reason. Each turn has at least `runs` runs, and takes at least TURN_MS. Rounds beyond
+    LEAST_ROUNDS are left out if they end after `seconds`."""
     with ExitStack() as stack:
         peers = []
         turns: dict[str, tuple[int, int]] = {}
+        turn_seconds = 0.0
         for side, path in paths.items():
             peer = stack.enter_context(Peer(side, threads))
             try:
@@ -143,10 +172,13 @@ def timed(
                 peer.ask("inputs", model=model)
                 least = min(peer.ask("time", repeat=3)["ms"])
                 turns[side] = (rounds, max(runs, math.ceil(TURN_MS / least)))
+                turn_seconds += PAUSE_SECONDS + (1 + turns[side][1]) * least / 1e3
                 peers.append(peer)
             except RuntimeError as error:
                 report(f"{model}: {side} is left out", reason=str(error))
-        return interleaved(peers, turns)
+        if seconds < rounds * turn_seconds:
+            rounds = max(LEAST_ROUNDS, int(seconds / turn_seconds))
+        return interleaved(peers, {side: (rounds, turns[side][1]) for side in turns})
 
 
 def report(subject: str, **figures: Any) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import torch
 from models import transformer_models, vision
+from support.torchvision_path import add_torchvision
 
 
 class OneAdd(torch.nn.Module):
@@ -115,8 +117,23 @@ MODELS: dict[str, tuple[Callable[[], torch.nn.Module], Callable[[], tuple[Any, .
 }
 
 
+TABLE = "table: "  # begins the name of an architecture of the models table
+
+
+def subject(name: str) -> tuple[Callable[[], torch.nn.Module], Callable[[], tuple[Any, ...]]]:
+    """The functions that build a model and its inputs."""
+    if not name.startswith(TABLE):
+        return MODELS[name]
+    from models.models_table import architectures
+
+    if find_spec("torchvision") is not None:  # transformers imports it
+        add_torchvision()
+    row = architectures()[name.removeprefix(TABLE)]
+    return row.build, row.inputs
+
+
 def exported(name: str) -> torch.export.ExportedProgram:
-    build, inputs = MODELS[name]
+    build, inputs = subject(name)
     with torch.no_grad():
         return torch.export.export(build().eval(), inputs())
 

@@ -5,8 +5,10 @@ each side. Requests:
   {"do": "load", "path": …, "threads": n}     open and load method forward; answers {"ms": …},
                                               without what is imported for it. Sides that run no
                                               .pte take a model's name as path.
-  {"do": "inputs", "model": name}             build the model's inputs
+  {"do": "inputs", "model": name}             build the model's inputs, or read them if the name
+                                              is that of an .npz file
   {"do": "time", "repeat": k}                 k runs; answers {"ms": [per run]}
+  {"do": "outputs", "path": …}                writes the outputs of a run as .npz
   {"do": "lower", "model": name, "path": …}   exported program to bytes; answers {"ms", "peak_mb"};
                                               sides of int8 quantize the model before
   {"do": "prepare", "threads": n}             imports what load needs; answers {}
@@ -14,6 +16,7 @@ each side. Requests:
                                               {"ms", "run_ms", "peak_mb"}: the load as above, the
                                               run, and most memory held beyond that before both.
                                               "packed": … is a path for packed weights, ours only
+A request that fails is answered by {"error": text}.
 """
 
 from __future__ import annotations
@@ -23,7 +26,6 @@ import logging
 import os
 import resource
 import sys
-import tempfile
 import time
 import warnings
 from collections.abc import Callable
@@ -61,9 +63,21 @@ class Side:
         raise RuntimeError("this side runs no files")
 
     def prepare_inputs(self, model: str) -> dict[str, Any]:
-        from subjects import MODELS
+        if model.endswith(".npz"):
+            import numpy as np
 
-        self.inputs = list(MODELS[model][1]())
+            with np.load(model) as arrays:
+                self.inputs = list(arrays.values())
+        else:
+            from subjects import subject
+
+            self.inputs = list(subject(model)[1]())
+        return {}
+
+    def keep_outputs(self, path: str) -> dict[str, Any]:
+        import numpy as np
+
+        np.savez(path, *self.run())
         return {}
 
     def time(self, repeat: int) -> dict[str, Any]:
@@ -265,28 +279,29 @@ class UpstreamInt8(Int8, UpstreamXnnpack):
 
 
 class OnnxRuntime(Side):
+    def lower(self, model: str, path: str) -> dict[str, Any]:
+        import torch
+        from subjects import subject
+
+        build, inputs = subject(model)
+        start = time.perf_counter()
+        with torch.no_grad():
+            torch.onnx.export(build().eval(), inputs(), path, dynamo=True, verbose=False)
+        return {"ms": (time.perf_counter() - start) * 1e3}
+
     def open(self, path: str, threads: int) -> None:
         import onnxruntime
-        import torch
-        from subjects import MODELS
 
-        build, inputs = MODELS[path]
-        with tempfile.TemporaryDirectory() as folder, torch.no_grad():
-            file = Path(folder) / "model.onnx"
-            torch.onnx.export(build().eval(), inputs(), file, dynamo=True, verbose=False)
-            options = onnxruntime.SessionOptions()
-            options.intra_op_num_threads = threads
-            session = onnxruntime.InferenceSession(file, options)
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = threads
+        session = onnxruntime.InferenceSession(path, options)
         names = [entry.name for entry in session.get_inputs()]
-
-        def run() -> None:
-            session.run(None, dict(zip(names, self.inputs, strict=True)))
-
-        self.run = run
+        self.run = lambda: session.run(None, dict(zip(names, self.inputs, strict=True)))
 
     def prepare_inputs(self, model: str) -> dict[str, Any]:
         super().prepare_inputs(model)
-        self.inputs = [value.numpy() for value in self.inputs]
+        if not model.endswith(".npz"):
+            self.inputs = [value.numpy() for value in self.inputs]
         return {}
 
 
@@ -300,15 +315,6 @@ class OnnxRuntimeInt8(OnnxRuntime):
         start = time.perf_counter()
         onnx_int8.write(model, path)
         return {"ms": (time.perf_counter() - start) * 1e3}
-
-    def open(self, path: str, threads: int) -> None:
-        import onnxruntime
-
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = threads
-        session = onnxruntime.InferenceSession(path, options)
-        names = [entry.name for entry in session.get_inputs()]
-        self.run = lambda: session.run(None, dict(zip(names, self.inputs, strict=True)))
 
 
 class OpenVinoInt8(OnnxRuntime):
@@ -353,10 +359,10 @@ class OpenVinoBf16(OpenVino):
 class Eager(Side):
     def open(self, path: str, threads: int) -> None:
         import torch
-        from subjects import MODELS
+        from subjects import subject
 
         torch.set_num_threads(threads)
-        model = MODELS[path][0]().eval()
+        model = subject(path)[0]().eval()
 
         def run() -> None:
             with torch.inference_mode():
@@ -370,10 +376,10 @@ class Compiled(Eager):
 
     def open(self, path: str, threads: int) -> None:
         import torch
-        from subjects import MODELS
+        from subjects import subject
 
         torch.set_num_threads(threads)
-        model = torch.compile(MODELS[path][0]().eval())
+        model = torch.compile(subject(path)[0]().eval())
 
         def run() -> None:
             with torch.inference_mode():
@@ -404,28 +410,37 @@ SIDES: dict[str, type[Side]] = {
 }
 
 
+def answered(side: Side, do: str, **request: Any) -> dict[str, Any]:
+    match do:
+        case "load":
+            return side.load(**request)
+        case "inputs":
+            return side.prepare_inputs(**request)
+        case "time":
+            return side.time(**request)
+        case "outputs":
+            return side.keep_outputs(**request)
+        case "lower":
+            return side.lower(**request)
+        case "prepare":
+            side.prepare(**request)
+            return {}
+        case "begin":
+            return side.begin(**request)
+        case other:
+            raise ValueError(f"unknown request {other!r}")
+
+
 def main() -> None:
     side = SIDES[sys.argv[2]]()
     channel = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # output of libraries must not mix with answers
     for line in sys.stdin:
         request = json.loads(line)
-        match request.pop("do"):
-            case "load":
-                answer = side.load(**request)
-            case "inputs":
-                answer = side.prepare_inputs(**request)
-            case "time":
-                answer = side.time(**request)
-            case "lower":
-                answer = side.lower(**request)
-            case "prepare":
-                side.prepare(**request)
-                answer = {}
-            case "begin":
-                answer = side.begin(**request)
-            case other:
-                raise ValueError(f"unknown request {other!r}")
+        try:
+            answer = answered(side, **request)
+        except Exception as error:
+            answer = {"error": f"{type(error).__name__}: {error}"}
         channel.write(json.dumps(answer) + "\n")
 
 

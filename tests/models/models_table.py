@@ -20,6 +20,7 @@ import signal
 import sys
 import time
 import warnings
+from collections.abc import Callable
 from importlib.util import find_spec
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -94,8 +95,13 @@ def measure(name: str, columns: list[str], batch: int) -> list[dict[str, Any]]:
 
 def run_child(name: str, columns: list[str], batch: int) -> tuple[list[dict[str, Any]], str]:
     """The cells that a child process finished, and how it ended."""
+    return limited(child, name, columns, batch)
+
+
+def limited(target: Callable[..., None], *args: Any) -> tuple[list[dict[str, Any]], str]:
+    """Records that target(*args, sender) sends from a child process, and how that ended."""
     receiver, sender = FORK.Pipe(duplex=False)
-    process = FORK.Process(target=child, args=(name, columns, batch, sender))
+    process = FORK.Process(target=confined, args=(target, *args, sender))
     process.start()
     sender.close()
     found: list[dict[str, Any]] = []
@@ -112,12 +118,16 @@ def run_child(name: str, columns: list[str], batch: int) -> tuple[list[dict[str,
     return found, f"expected to end within {SECONDS} seconds"
 
 
-def child(name: str, columns: list[str], batch: int, sender: Connection) -> None:
-    from models.table_columns import cells
-
+def confined(target: Callable[..., None], *args: Any) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
+    target(*args)
+
+
+def child(name: str, columns: list[str], batch: int, sender: Connection) -> None:
+    from models.table_columns import cells
+
     row = architectures()[name]
     cells(row if batch == 1 else row.batched(batch), columns, sender.send)
 
@@ -141,13 +151,18 @@ def main() -> None:
         fill(given.record, given.only or list(architectures()), columns, given.again, given.batch)
 
 
-def fill(path: Path, names: list[str], columns: list[str], again: bool, batch: int) -> None:
-    """Measures the cells that the record lacks."""
-    import models.table_columns  # noqa: F401  # once, for all children
+def import_once() -> None:
+    """Imports what all children need."""
+    import models.table_columns  # noqa: F401
 
     os.environ["HF_HUB_OFFLINE"] = "1"
     if find_spec("transformers") is not None:
         import transformers.modeling_utils  # noqa: F401
+
+
+def fill(path: Path, names: list[str], columns: list[str], again: bool, batch: int) -> None:
+    """Measures the cells that the record lacks."""
+    import_once()
     record = {} if again else read(path)
     for name in names:
         missing = [column for column in columns if (name, column) not in record]

@@ -6,6 +6,7 @@ are derived from the node that computed the value, so exports stay deterministic
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 import torch
@@ -42,7 +43,8 @@ def add_constants(
     with graph.inserting_before(anchor):
         for base, tensor, example, meta in values:
             fqn = _fresh_name(ep, base)
-            node = graph.placeholder(f"c_{fqn}".replace(".", "_"))
+            # A module's name may have characters that no name of Python has.
+            node = graph.placeholder(re.sub(r"\W", "_", f"c_{fqn}"))
             node.meta.update({**meta, "val": example})
             ep.constants[fqn] = tensor
             new_specs.append(

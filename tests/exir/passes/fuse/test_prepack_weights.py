@@ -219,7 +219,9 @@ def test_a_file_whose_panels_have_wrong_sizes_is_refused_by_a_load(
         damaged = with_sizes(bytes(program.buffer), panels, sizes)
         with pytest.raises(ExecutorchError, match=r"expected|bytes") as caught:
             Runtime.get().load_program(damaged).load_method("forward")
-        assert any(word in str(caught.value) for word in ("panels", "weight", "outside its segment")), caught
+        assert any(
+            word in str(caught.value) for word in ("panels", "weight", "outside its segment")
+        ), caught
 
 
 def test_no_byte_of_a_mapped_file_is_written(tmp_path: Path) -> None:
@@ -238,3 +240,10 @@ def test_no_byte_of_a_mapped_file_is_written(tmp_path: Path) -> None:
         if name in kib:
             kib[name] += int(rest.split()[0])
     assert at and kib["Rss"] >= 2048 and kib["Private_Dirty"] == kib["Shared_Dirty"] == 0
+
+
+def test_weights_of_modules_whose_names_are_no_identifiers_are_packed() -> None:
+    model = nn.Sequential(nn.Linear(16, 16), nn.ReLU())
+    model.add_module("block-1 of 2", nn.Linear(16, 16))
+    _, found = both(model, (values(3, 16),))
+    assert found.count("executorch_py::packed_linear") == 2

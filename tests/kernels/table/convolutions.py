@@ -96,6 +96,11 @@ CASES: dict[str, Convolution] = {
     "depthwise in bands": Convolution((1, 2, 400, 300), (2, 1, 3, 3), padding=1, groups=2),
     "depthwise 1d": Convolution((2, 6, 40), (6, 1, 4), padding=3, groups=6),
     "depthwise large kernel": Convolution((1, 3, 20, 20), (3, 1, 13, 11), padding=6, groups=3),
+    "depthwise few pixels": Convolution((2, 37, 2, 3), (37, 1, 5, 5), padding=2, groups=37),
+    "depthwise few pixels, strided": Convolution(
+        (1, 40, 7, 7), (40, 1, 3, 3), stride=3, padding=1, groups=40
+    ),
+    "depthwise one pixel": Convolution((2, 33, 1, 1), (33, 1, 7, 7), padding=3, groups=33),
     "1d": Convolution((2, 7, 50), (9, 7, 5), padding=2),
     "1d strided": Convolution((1, 4, 51), (40, 4, 8), stride=4, dilation=2, padding=3),
     "3d": Convolution((1, 3, 6, 7, 8), (5, 3, 3, 3, 3), padding=1),

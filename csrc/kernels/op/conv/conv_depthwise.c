@@ -4,13 +4,20 @@
 //           planes in place (micro/conv/direct_conv.h), half types a widened copy of them
 //   rows    other kernels over such images, in up to three dimensions, and small groups of channels
 //           (conv_depthwise_rows.c)
-//   pixels  channels-last images (conv_depthwise_pixels.c)
+//   pixels  channels-last images, and planes of so few pixels that vectors over the channels are
+//           faster (conv_depthwise_pixels.c)
 // Relies on micro/conv/direct_conv.h; adds bias, then taps in row order, as the product does.
 #include "kernels/op/conv/conv_depthwise.h"
 
 #include "kernels/kernel.h"
 
-enum { MAX_STRIDE = 8 };
+enum {
+  MAX_STRIDE = 8,
+  // Planes with fewer pixels are taken as pixels, if the channels fill a vector.
+  FEW_PIXELS = 16,
+  FEW_INPUTS = 64,
+  ENOUGH_CHANNELS = 16,
+};
 
 typedef enum dw_kind { DW_NONE, DW_PLANES, DW_ROWS, DW_PIXELS, DW_STAGED } dw_kind;
 
@@ -23,6 +30,17 @@ static bool is_common(const eti_conv *c) {
          (c->out.steps[2] == 1 || c->out.sizes[2] == 1);
 }
 
+// True for planes without rows to vectorise.
+static bool is_few(const eti_conv *c) {
+  return c->dtype == ET_F32 && c->c_out == 1 && c->groups >= ENOUGH_CHANNELS &&
+         c->pixels < FEW_PIXELS && c->x.sizes[0] == 1 &&
+         c->x.sizes[1] * c->x.sizes[2] <= FEW_INPUTS;
+}
+
+static bool is_in_planes(const eti_conv *c) {
+  return c->x.steps[2] == 1 || c->x.sizes[2] == 1;
+}
+
 static dw_kind kind_of(const eti_conv *c) {
   if (!eti_dtype_in(c->dtype, ET_TYPES_F32 | ET_TYPES_HALF) || c->transposed || c->stored != NULL ||
       c->groups < 2 || c->n_taps > ETI_DW_TAPS || c->n_taps == 0 || c->pixels == 0) {
@@ -33,17 +51,20 @@ static dw_kind kind_of(const eti_conv *c) {
         c->dilation[d] * c->kernel[d] > ETI_DW_REACH)
       return DW_NONE;
   }
-  const bool in_planes = c->x.steps[2] == 1 || c->x.sizes[2] == 1;
+  const bool in_planes = is_in_planes(c), few = in_planes && is_few(c);
   if (c->c_in != 1) {
     return in_planes && c->pixels > ETI_CONV_FEW_PIXELS && eti_dw_takes_groups(c) ? DW_ROWS
                                                                                   : DW_NONE;
   }
-  if (in_planes) return is_common(c) ? DW_PLANES : DW_ROWS;
+  if (in_planes && !few) return is_common(c) ? DW_PLANES : DW_ROWS;
   const bool to_planes = c->out.steps[2] == 1 || c->out.sizes[2] == 1;
-  if (c->x.c_step != 1 || c->c_out != 1 || (c->out.c_step != 1 && !to_planes)) return DW_NONE;
+  if (few && c->out.c_step != 1 && !to_planes) return DW_ROWS;
+  if ((c->x.c_step != 1 && !few) || c->c_out != 1 || (c->out.c_step != 1 && !to_planes))
+    return DW_NONE;
   const bool is_flat =
       c->x.sizes[0] == 1 && c->kernel[0] == 1 && c->out.sizes[0] == 1 && c->padding[0] == 0;
-  return c->dtype == ET_F32 && is_flat && c->out.c_step == 1 ? DW_PIXELS : DW_STAGED;
+  const bool is_last = c->x.c_step == 1 && c->out.c_step == 1;
+  return c->dtype == ET_F32 && is_flat && is_last ? DW_PIXELS : DW_STAGED;
 }
 
 // ---- planes read in place, or widened
@@ -189,7 +210,8 @@ bool eti_conv_depthwise_run(const et_kernel_ctx *ctx, const eti_conv *c) {
       eti_dw_pixels_run(ctx, c);
       return true;
     case DW_STAGED:
-      return eti_dw_staged_run(ctx, c);
+      // Sizes that prepare did not see may have room for rows only.
+      return eti_dw_staged_run(ctx, c) || (is_in_planes(c) && eti_dw_rows_run(ctx, c));
     case DW_NONE:
       break;
   }

@@ -1,9 +1,9 @@
 // conv_depthwise_pixels.c — depthwise convolutions of channels-last images, vectorised over the
-// channels. f32 images in two dimensions are read in place, without padding taps. Half types and
-// images with depth go through rows in scratch that are widened and padded once for all taps that
-// read them: a ring of rows for every slice that the kernel reaches, a part of the channels at a
-// time if all are too many. There, padding is multiplied like other values, and results may also be
-// planes. Relies on conv_depthwise.h.
+// channels. f32 images in two dimensions are read in place, without padding taps. Half types,
+// images with depth and planes of few pixels go through rows in scratch that are widened and padded
+// once for all taps that read them: a ring of rows for every slice that the kernel reaches, a part
+// of the channels at a time if all are too many. There, padding is multiplied like other values,
+// and results may also be planes. Relies on conv_depthwise.h.
 #include "kernels/op/conv/conv_depthwise.h"
 
 #include "kernels/kernel.h"
@@ -219,7 +219,7 @@ static float *row_at(const staged_slot *u, int64_t kz, int64_t y) {
 static ptrdiff_t input_at(const staged_slot *u, size_t n, int64_t z, int64_t y) {
   const eti_image *const x = &u->r->c->x;
   return (ptrdiff_t)n * x->n_step + (ptrdiff_t)z * x->steps[0] + (ptrdiff_t)y * x->steps[1] +
-         (ptrdiff_t)u->first;
+         (ptrdiff_t)u->first * x->c_step;
 }
 
 static void fill_row(const staged_slot *u, float *row, ptrdiff_t at) {
@@ -229,12 +229,14 @@ static void fill_row(const staged_slot *u, float *row, ptrdiff_t at) {
   const ptrdiff_t step = c->x.steps[2];
   at += ((ptrdiff_t)from - (ptrdiff_t)c->padding[2]) * step;
   row += from * u->channels;
-  if (step == (ptrdiff_t)u->channels) {
+  if (c->x.c_step == 1 && step == (ptrdiff_t)u->channels) {
     eti_dw_read(c, row, at, (to - from) * u->channels);
     return;
   }
-  for (size_t i = from; i < to; i++, at += step, row += u->channels)
-    eti_dw_read(c, row, at, u->channels);
+  for (size_t i = from; i < to; i++, at += step, row += u->channels) {
+    eti_casts[c->dtype][ET_F32](row, sizeof *row, c->x.data + at * (ptrdiff_t)c->esize,
+                                c->x.c_step * (ptrdiff_t)c->esize, u->channels);
+  }
 }
 
 // Reads rows of the input for row y of slice z of the result, and finds their taps.

@@ -343,11 +343,12 @@ def _same_layout(a: fx.Node, b: fx.Node, reshaped: bool = False) -> bool:
     With `reshaped`, row-major results of other sizes count as equal too where sizes are static.
     """
     x, y = a.meta["val"], b.meta["val"]
-    if reshaped and x.shape != y.shape:
+    equal = x.dim() == y.dim() and all(map(_is_same, x.shape, y.shape))
+    if reshaped and not equal:
         sizes = [*x.shape, *y.shape]
         static = all(isinstance(s, int) for s in sizes)
         return static and x.numel() == y.numel() and _is_row_major(a) and _is_row_major(b)
-    if x.dim() != y.dim() or not all(map(_is_same, x.shape, y.shape)):
+    if not equal:
         return False
     if _is_row_major(a) or _is_row_major(b):
         return _is_row_major(a) and _is_row_major(b)

@@ -134,6 +134,23 @@ def test_sizes_may_vary() -> None:
     assert found[-1].endswith("*") and len(found) < 8
 
 
+def test_sizes_may_depend_on_values() -> None:
+    class Picked(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(4, 4)
+
+        def forward(self, x: torch.Tensor, chosen: torch.Tensor) -> torch.Tensor:
+            rows = self.layer(x[chosen.nonzero().squeeze(1)])
+            return torch.relu(rows.reshape(-1)) + 1
+
+    model, inputs = Picked().eval(), (torch.randn(6, 4), torch.tensor([1, 0, 1, 1, 0, 0]))
+    program = to_edge(torch.export.export(model, inputs)).to_executorch(
+        ExecutorchBackendConfig(own_operators=True)
+    )
+    assert program.verify(model, *inputs).ok
+
+
 def test_a_chain_in_a_loop_and_in_place_state_keep_their_values() -> None:
     class Cell(nn.Module):
         def __init__(self) -> None:

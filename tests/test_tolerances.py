@@ -11,6 +11,7 @@ NAMES_BOUNDS = {
     "tests/support/tolerance.py": "the tolerances, and the comparison that uses them",
     "tests/testing/test_parity.py": "they are arguments of `verify`, which these tests give",
     "tests/testing/test_not_finite.py": "likewise an argument of `verify`",
+    "tests/testing/test_rounded_products.py": "likewise",
     "tests/testing/test_winograd_layers.py": "likewise",
     "tests/test_tolerances.py": "this file",
 }

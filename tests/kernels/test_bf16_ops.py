@@ -21,6 +21,7 @@ from support.op_driver import (
     isas_and_bf16,
     run_op,
 )
+from support.tolerance import BF16_DENORMAL_SUMS, F32_LAYERS, assert_near
 
 from executorch_py.exir.dialects import bf16_ops
 
@@ -68,7 +69,7 @@ def test_linear_layers_multiply_rounded_operands(shape: tuple[int, ...], n: int)
         result = check_everywhere(own.linear_bf16.out, x, *linear_args(weight, offset))
         rounded = [t.to(torch.bfloat16).to(torch.float64) for t in (x, weight)]
         wanted = torch.nn.functional.linear(*rounded, None if offset is None else bias.double())
-        torch.testing.assert_close(result.double(), wanted, rtol=1e-5, atol=1e-5)
+        assert_near(result.double(), wanted, F32_LAYERS)
 
 
 # Image, output channels, kernel, stride, padding, dilation.
@@ -105,7 +106,7 @@ def test_convolutions_multiply_rounded_operands(case: str) -> None:
     x, rounded = (t.to(torch.bfloat16).to(torch.float64) for t in (args[0], weight))
     _, _, _, *geometry = CONVOLUTIONS[case]
     wanted = torch.nn.functional.conv2d(x, rounded, bias.double(), *geometry)
-    torch.testing.assert_close(result.double(), wanted, rtol=1e-5, atol=1e-5)
+    assert_near(result.double(), wanted, F32_LAYERS)
 
 
 def test_epilogues_follow_a_convolution() -> None:
@@ -154,7 +155,7 @@ def test_every_order_of_special_numbers_gives_the_same_bits() -> None:
             for t in (x, weight)
         ]
         wanted = torch.nn.functional.linear(*rounded)
-        torch.testing.assert_close(results[0], wanted, rtol=1e-5, atol=2e-37, equal_nan=True)
+        assert_near(results[0], wanted, BF16_DENORMAL_SUMS, equal_nan=True)
 
 
 def test_sums_that_would_round_up_to_a_normal_number_are_flushed_everywhere() -> None:

@@ -143,7 +143,11 @@ FIELDS: dict[str, list[Any]] = {
     "remove_redundant": [False],
     "own_operators": [True],
     "choose_layouts": [False],
+    "prepack": [False],
+    "math": ["fast"],
+    "precision": ["bf16"],
 }
+_OF_OWN_OPERATORS = {"choose_layouts", "prepack", "math", "precision"}
 _OF_DELEGATES = {"extract_delegate_segments", "delegate_alignment", "segment_alignment"}
 # State without a place in the plan, and weights of a device, are for other runtimes.
 _NOT_RUN = {"memory_planning_pass/4", "external_mutable_weights/0"}
@@ -182,7 +186,7 @@ def _of_field(name: str, i: int) -> Made:
     config: dict[str, Any] = {
         name: value() if callable(value) and value is not _choose_file else value
     }
-    if name == "choose_layouts":
+    if name in _OF_OWN_OPERATORS:
         config["own_operators"] = True
     lower = delegated if name in _OF_DELEGATES else portable
     if f"{name}/{i}" == "memory_planning_pass/4":

@@ -69,6 +69,8 @@ F64_ZETA = Tolerance(1e-12, 1e-9)
 F16_FUNCTIONS = Tolerance(2e-2, 1e-2)
 # Layers that round their operands to bfloat16, a few of them the other way.
 BF16_OPERANDS = Tolerance(1e-3, 1e-3)
+# Sums of products of bfloat16 in float32, where denormal numbers are set to zero.
+BF16_DENORMAL_SUMS = Tolerance(1e-5, 2e-37)
 # Layers whose values are rounded to bfloat16 in other places.
 BF16_LAYERS = Tolerance(0.02, 0.02)
 

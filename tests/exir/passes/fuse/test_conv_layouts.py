@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from support.tolerance import EXACT, F32, assert_near
 from torch import nn
 
 from executorch_py.exir import ExecutorchBackendConfig, to_edge
@@ -69,8 +70,7 @@ def lowered(model: nn.Module, x: torch.Tensor, *, same_bits: bool = True) -> lis
     programs = [edge.to_executorch(config) for config in (None, *own)]
     wanted = programs[0].run(x)
     for program in programs[1:]:
-        tolerance = {"rtol": 0.0, "atol": 0.0} if same_bits else {"rtol": 2e-6, "atol": 1e-6}
-        torch.testing.assert_close(program.run(x), wanted, **tolerance)
+        assert_near(program.run(x), wanted, EXACT if same_bits else F32)
     assert copies(programs[0]) == 0
     return programs
 

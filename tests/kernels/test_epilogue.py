@@ -153,6 +153,7 @@ CONVOLUTIONS = {
     "few pixels": ((1, 24, 5, 5), (32, 24, 1, 1), 1, 1, False),
     "grouped": ((1, 8, 18, 18), (12, 4, 3, 3), 2, 2, False),
     "depthwise": ((1, 9, 40, 70), (9, 1, 3, 3), 9, 1, False),
+    "depthwise, many channels": ((1, 600, 5, 7), (600, 1, 3, 3), 600, 1, False),
     "depthwise, narrow": ((2, 9, 14, 14), (18, 1, 3, 3), 9, 2, False),
     "depthwise, five by five": ((1, 4, 21, 23), (4, 1, 5, 5), 4, 2, False),
     "small groups": ((1, 12, 14, 15), (10, 6, 3, 3), 2, 1, False),

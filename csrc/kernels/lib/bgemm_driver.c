@@ -24,12 +24,8 @@ enum {
   SMALL = 64 * 1024,               // multiply-adds that are not worth a second thread
 };
 
-static size_t div_up(size_t a, size_t b) {
-  return a / b + (a % b != 0);
-}
-
 static size_t pairs_of(size_t k) {
-  return div_up(k, PAIR);
+  return eti_div_up(k, PAIR);
 }
 
 static size_t panel_bytes(const eti_bgemm_job *p) {
@@ -54,7 +50,7 @@ static size_t block_rows(const eti_bgemm_job *p) {
 // ---- arguments
 
 static et_status check_sizes(const et_kernel_ctx *ctx, const et_tensor *w, const eti_bgemm_job *p) {
-  const size_t panels = div_up(p->n, NR), pairs = pairs_of(p->k);
+  const size_t panels = eti_div_up(p->n, NR), pairs = pairs_of(p->k);
   ET_CHECK(w->dtype == ET_BF16 && w->rank == 4 && eti_is_contiguous(w) &&
                (size_t)w->sizes[0] == panels && (size_t)w->sizes[1] == pairs && w->sizes[2] == NR &&
                w->sizes[3] == PAIR,
@@ -69,7 +65,7 @@ static et_status check_sizes(const et_kernel_ctx *ctx, const et_tensor *w, const
 et_status eti_bgemm_job_read(const et_kernel_ctx *ctx, et_value *const *args, size_t i,
                              eti_bgemm_job *p) {
   et_tensor *w, *bias;
-  const size_t columns = div_up(p->n, NR) * NR;
+  const size_t columns = eti_div_up(p->n, NR) * NR;
   ET_TRY(eti_arg_tensor(ctx, args, i, &w));
   ET_TRY(eti_arg_optional_tensor(ctx, args, i + 1, &bias));
   ET_TRY(check_sizes(ctx, w, p));
@@ -85,31 +81,10 @@ et_status eti_bgemm_job_read(const et_kernel_ctx *ctx, et_value *const *args, si
   return ET_OK;
 }
 
-et_status eti_bgemm_epilogue_prepare(et_prepare_ctx *ctx, et_value *const *args, size_t i,
-                                     const eti_epilogue **out) {
-  const et_kernel_ctx k = eti_prepare_args(ctx);
-  const char *text = NULL;
-  ET_TRY(eti_arg_string(&k, args, i, &text));
-  *out = NULL;
-  return text != NULL && text[0] != '\0' ? eti_epilogue_prepare(ctx, args, i, out) : ET_OK;
-}
-
-et_status eti_bgemm_epilogue_bind(const et_kernel_ctx *ctx, et_value *const *args, size_t i,
-                                  const et_tensor *result, eti_epilogue_call *call,
-                                  const eti_epilogue_call **found) {
-  const char *text = NULL;
-  ET_TRY(eti_arg_string(ctx, args, i, &text));
-  *found = NULL;
-  if (text == NULL || text[0] == '\0') return ET_OK;
-  ET_TRY(eti_epilogue_bind(ctx, args, i, ctx->state, result, call));
-  *found = call;
-  return ET_OK;
-}
-
 // ---- blocks
 
 static size_t slot_bytes(const eti_bgemm_job *p) {
-  return div_up(block_rows(p) * row_bytes(p), 64) * 64;
+  return eti_div_up(block_rows(p) * row_bytes(p), 64) * 64;
 }
 
 size_t eti_bgemm_job_scratch(const eti_bgemm_job *p, size_t n_threads) {
@@ -179,7 +154,7 @@ static void run_tile(const eti_bgemm_job *p, eti_btile *t) {
 static void run_slots(void *ctx, size_t begin, size_t end) {
   run *const r = ctx;
   const eti_bgemm_job *const p = r->p;
-  const size_t panels = div_up(p->n, NR);
+  const size_t panels = eti_div_up(p->n, NR);
   for (size_t slot = begin; slot < end; slot++) {
     char *const rows = r->scratch + slot * slot_bytes(p);
     size_t copied = SIZE_MAX, u;
@@ -206,7 +181,7 @@ static void run_slots(void *ctx, size_t begin, size_t end) {
 static void run_row(const eti_bgemm_job *p, size_t row) {
   float piece[ETI_ON_STACK(ETI_BGEMM_CHUNK, 32)];
   _Alignas(float) char rounded[ETI_BGEMM_CHUNK * ETI_ON_STACK(sizeof(float), sizeof(uint16_t))];
-  eti_btile t = tile_of(p, 0, div_up(p->n, NR), row);
+  eti_btile t = tile_of(p, 0, eti_div_up(p->n, NR), row);
   t.m = 1;
   t.next = 0;
   t.a = rounded;
@@ -238,24 +213,24 @@ static void run_rows(void *ctx, size_t begin, size_t end) {
 // weights stay in the cache of each; else they share panels.
 static void divide(run *r) {
   const eti_bgemm_job *const p = r->p;
-  const size_t tile = p->micro->rows_of_a_tile, panels = div_up(p->n, NR);
+  const size_t tile = p->micro->rows_of_a_tile, panels = eti_div_up(p->n, NR);
   const size_t bytes = panel_bytes(p), slots = r->n_slots;
   const size_t near = eti_at_least(CHUNK_BYTES / (bytes + 1) / 2, 1) * 2;
   const size_t most = block_rows(p), rows = p->m / slots;
   size_t block = most, share = panels;
   if (slots > 1) {
     if (rows >= MANY_ROWS || (rows >= 2 * tile && panels * bytes <= CHUNK_BYTES)) {
-      block = eti_at_most(eti_at_least(div_up(rows, UNITS), 2 * tile), most);
+      block = eti_at_most(eti_at_least(eti_div_up(rows, UNITS), 2 * tile), most);
     } else {
-      share = div_up(panels, UNITS * slots);
+      share = eti_div_up(panels, UNITS * slots);
     }
   }
-  const size_t blocks = div_up(p->m, block);
-  r->block = eti_at_most(div_up(div_up(p->m, blocks), tile) * tile, most);
-  r->n_blocks = div_up(p->m, r->block);
-  const size_t chunk = div_up(share, div_up(share, near));
+  const size_t blocks = eti_div_up(p->m, block);
+  r->block = eti_at_most(eti_div_up(eti_div_up(p->m, blocks), tile) * tile, most);
+  r->n_blocks = eti_div_up(p->m, r->block);
+  const size_t chunk = eti_div_up(share, eti_div_up(share, near));
   r->chunk = eti_at_most(chunk % 2 == 0 ? chunk : chunk + 1, panels);
-  r->n_chunks = div_up(panels, r->chunk);
+  r->n_chunks = eti_div_up(panels, r->chunk);
   r->n_units = r->n_blocks * r->n_chunks;
 }
 

@@ -33,14 +33,4 @@ et_status eti_bgemm_job_read(const et_kernel_ctx *ctx, et_value *const *args, si
 size_t eti_bgemm_job_scratch(const eti_bgemm_job *p, size_t n_threads);
 void eti_bgemm_job_run(const et_kernel_ctx *ctx, const eti_bgemm_job *p);
 
-// The epilogue of operators of precision bf16, whose text may be empty: *out is then NULL, as it is
-// while measuring. `i` is the position of the text.
-et_status eti_bgemm_epilogue_prepare(et_prepare_ctx *ctx, et_value *const *args, size_t i,
-                                     const eti_epilogue **out);
-// Looks up the tensors of the epilogue of a call, once the result has its size. *found is NULL if
-// there is none.
-et_status eti_bgemm_epilogue_bind(const et_kernel_ctx *ctx, et_value *const *args, size_t i,
-                                  const et_tensor *result, eti_epilogue_call *call,
-                                  const eti_epilogue_call **found);
-
 #endif  // ET_BGEMM_DRIVER_H

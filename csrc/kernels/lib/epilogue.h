@@ -62,7 +62,7 @@ typedef struct eti_epilogue_call {
   const et_tensor *tensors[ETI_EPILOGUE_TENSORS];
 } eti_epilogue_call;
 
-// True if the text is empty: an operator whose epilogue is optional then calls nothing below.
+// True if the text is empty: an operator whose epilogue is optional then has none.
 bool eti_epilogue_is_absent(et_value *const *args, size_t i);
 
 // Parses text and numbers, the first of ETI_EPILOGUE_ARGS arguments from position i on, into method
@@ -75,6 +75,14 @@ et_status eti_epilogue_prepare(et_prepare_ctx *ctx, et_value *const *args, size_
 et_status eti_epilogue_bind(const et_kernel_ctx *ctx, et_value *const *args, size_t i,
                             const eti_epilogue *epilogue, const et_tensor *result,
                             eti_epilogue_call *call);
+
+// Optional epilogues are prepared and bound likewise: without one, *out and *found are NULL; else
+// *found is `call`.
+et_status eti_epilogue_prepare_optional(et_prepare_ctx *ctx, et_value *const *args, size_t i,
+                                        const eti_epilogue **out);
+et_status eti_epilogue_bind_optional(const et_kernel_ctx *ctx, et_value *const *args, size_t i,
+                                     const eti_epilogue *epilogue, const et_tensor *result,
+                                     eti_epilogue_call *call, const eti_epilogue_call **found);
 
 // Runs the steps on n elements in a row, `at` elements into the result's memory; in may be out.
 void eti_epilogue_row(const eti_epilogue_call *call, const float *in, float *out, size_t at,

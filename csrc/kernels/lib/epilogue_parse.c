@@ -189,3 +189,18 @@ et_status eti_epilogue_prepare(et_prepare_ctx *ctx, et_value *const *args, size_
   *out = kept;
   return ET_OK;
 }
+
+et_status eti_epilogue_prepare_optional(et_prepare_ctx *ctx, et_value *const *args, size_t i,
+                                        const eti_epilogue **out) {
+  *out = NULL;
+  return eti_epilogue_is_absent(args, i) ? ET_OK : eti_epilogue_prepare(ctx, args, i, out);
+}
+
+et_status eti_epilogue_bind_optional(const et_kernel_ctx *ctx, et_value *const *args, size_t i,
+                                     const eti_epilogue *epilogue, const et_tensor *result,
+                                     eti_epilogue_call *call, const eti_epilogue_call **found) {
+  *found = NULL;
+  if (eti_epilogue_is_absent(args, i)) return ET_OK;
+  *found = call;
+  return eti_epilogue_bind(ctx, args, i, epilogue, result, call);
+}

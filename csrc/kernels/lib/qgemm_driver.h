@@ -5,12 +5,8 @@
 #define ET_QGEMM_DRIVER_H
 
 #include "kernels/micro/qgemm/qgemm.h"
+#include "kernels/sizes.h"
 #include "runtime/et.h"
-
-// Computes a / b, rounded up.
-static inline size_t eti_div_up(size_t a, size_t b) {
-  return a / b + (a % b != 0);
-}
 
 // Writes rows [first, first + n) of one group, `step` bytes apart, by the micro-kernels' copy.
 typedef void (*eti_qrows_fn)(const void *ctx, size_t group, size_t first, size_t n, char *to,

@@ -66,8 +66,8 @@ et_status op_linear_bf16_out(et_kernel_ctx *ctx, et_value *const *args) {
   eti_bgemm_job p;
   eti_epilogue_call call;
   ET_TRY(read_linear(ctx, args, &l, &p));
-  ET_TRY(
-      eti_bgemm_epilogue_bind(ctx, args, I_EPILOGUE, args[I_OUT]->as.tensor, &call, &p.epilogue));
+  ET_TRY(eti_epilogue_bind_optional(ctx, args, I_EPILOGUE, ctx->state, args[I_OUT]->as.tensor,
+                                    &call, &p.epilogue));
   eti_bgemm_job_run(ctx, &p);
   return ET_OK;
 }
@@ -77,7 +77,7 @@ et_status prepare_linear_bf16_out(et_prepare_ctx *ctx, et_value *const *args) {
   linear l;
   eti_bgemm_job p;
   const eti_epilogue *epilogue = NULL;
-  ET_TRY(eti_bgemm_epilogue_prepare(ctx, args, I_EPILOGUE, &epilogue));
+  ET_TRY(eti_epilogue_prepare_optional(ctx, args, I_EPILOGUE, &epilogue));
   ctx->state = (void *)(uintptr_t)epilogue;
   if (ctx->is_minimal) return ET_OK;
   ET_TRY(read_linear(&k, args, &l, &p));

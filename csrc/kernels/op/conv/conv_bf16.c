@@ -154,8 +154,8 @@ et_status op_convolution_bf16_out(et_kernel_ctx *ctx, et_value *const *args) {
   eti_bgemm_job p;
   eti_epilogue_call call;
   ET_TRY(read_conv(ctx, args, &c, &p));
-  ET_TRY(
-      eti_bgemm_epilogue_bind(ctx, args, I_EPILOGUE, args[I_OUT]->as.tensor, &call, &p.epilogue));
+  ET_TRY(eti_epilogue_bind_optional(ctx, args, I_EPILOGUE, ctx->state, args[I_OUT]->as.tensor,
+                                    &call, &p.epilogue));
   eti_bgemm_job_run(ctx, &p);
   return ET_OK;
 }
@@ -165,7 +165,7 @@ et_status prepare_convolution_bf16_out(et_prepare_ctx *ctx, et_value *const *arg
   conv c;
   eti_bgemm_job p;
   const eti_epilogue *epilogue = NULL;
-  ET_TRY(eti_bgemm_epilogue_prepare(ctx, args, I_EPILOGUE, &epilogue));
+  ET_TRY(eti_epilogue_prepare_optional(ctx, args, I_EPILOGUE, &epilogue));
   ctx->state = (void *)(uintptr_t)epilogue;
   if (ctx->is_minimal) return ET_OK;
   ET_TRY(read_conv(&k, args, &c, &p));

@@ -73,19 +73,17 @@ et_status op_packed_convolution_out(et_kernel_ctx *ctx, et_value *const *args) {
   const eti_conv_state *const state = ctx->state;
   et_value *plain[PLAIN_ARGS + 1];
   eti_unpacked_weight w;
-  eti_epilogue_call epilogue;
+  eti_epilogue_call call;
+  const eti_epilogue_call *epilogue;
   eti_conv c = {.range = ETI_CLAMP_NONE};
   ET_TRY(unpack_args(ctx, args, &w, plain, &c.stored));
   ET_TRY(eti_conv_read(ctx, plain, &c));
   const et_tensor *const out = plain[PLAIN_ARGS]->as.tensor;
-  const bool has_epilogue = !eti_epilogue_is_absent(args, PACKED_EPILOGUE);
-  if (has_epilogue) {
-    const eti_epilogue *const prepared = state == NULL ? NULL : state->epilogue;
-    ET_TRY(eti_epilogue_bind(ctx, args, PACKED_EPILOGUE, prepared, out, &epilogue));
-    c.is_limited = prepared->is_range;
-    if (c.is_limited) c.range = prepared->range;
-  }
-  eti_conv_run(ctx, &c, has_epilogue && !c.is_limited ? &epilogue : NULL, out);
+  ET_TRY(eti_epilogue_bind_optional(ctx, args, PACKED_EPILOGUE,
+                                    state == NULL ? NULL : state->epilogue, out, &call, &epilogue));
+  c.is_limited = epilogue != NULL && epilogue->epilogue->is_range;
+  if (c.is_limited) c.range = epilogue->epilogue->range;
+  eti_conv_run(ctx, &c, c.is_limited ? NULL : epilogue, out);
   return ET_OK;
 }
 
@@ -93,8 +91,7 @@ et_status prepare_packed_convolution_out(et_prepare_ctx *ctx, et_value *const *a
   et_value *plain[PLAIN_ARGS + 1] = {NULL};
   eti_unpacked_weight w;
   eti_conv_state ready = {.panels = NULL};
-  if (!eti_epilogue_is_absent(args, PACKED_EPILOGUE))
-    ET_TRY(eti_epilogue_prepare(ctx, args, PACKED_EPILOGUE, &ready.epilogue));
+  ET_TRY(eti_epilogue_prepare_optional(ctx, args, PACKED_EPILOGUE, &ready.epilogue));
   if (ctx->is_minimal) return eti_conv_prepare(ctx, plain, NULL, ready);
   const et_kernel_ctx k = eti_prepare_args(ctx);
   const et_tensor *stored = NULL;

@@ -2,10 +2,9 @@
 
 Convolutions of this project are faster in that layout, and give the same bits; means over pixels
 add them in another order. A region is a set of convolutions connected by operators that accept both
-layouts. Images are copied where they enter and
-leave it, so a region is converted only if these copies are few beside its results. Only the
-runtime of this project has the kernels: upstream's refuse some of these calls. Relies on
-`meta["val"]`; sizes must be static, values f32.
+layouts. Images are copied where they enter and leave it, so a region is converted only if these
+copies are few beside its results. Only the runtime of this project has the kernels: upstream's
+refuse some of these calls. Relies on `meta["val"]`; sizes must be static, values f32.
 """
 
 from __future__ import annotations

@@ -108,5 +108,8 @@ extern const eti_qgroups_micro eti_qgroups_scalar;
 extern const eti_qgroups_micro eti_qgroups_avx2;
 extern const eti_qgroups_micro eti_qgroups_avxvnni;
 extern const eti_qgroups_micro eti_qgroups_avx512vnni;
+extern const eti_qgroups_micro eti_qgroups_neon;
+extern const eti_qgroups_micro eti_qgroups_neondot;
+extern const eti_qgroups_micro eti_qgroups_neoni8mm;
 
 #endif  // ET_MICRO_QGEMM_GROUPS_H

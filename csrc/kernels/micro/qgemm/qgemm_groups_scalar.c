@@ -110,12 +110,17 @@ const eti_qgroups_micro *eti_qgroups_micro_best(size_t group) {
 #if ETI_HAVE_X86
       [ETI_ISA_AVX2] = &eti_qgroups_avx2,
       [ETI_ISA_AVX512] = &eti_qgroups_avx2,
+#elif ETI_HAVE_NEON
+      [ETI_ISA_NEON] = &eti_qgroups_neon,
 #endif
   };
   static const eti_qgroups_micro *const dots[ETI_DOT_COUNT] = {
 #if ETI_HAVE_X86
       [ETI_DOT_AVX_VNNI] = &eti_qgroups_avxvnni,
       [ETI_DOT_AVX512_VNNI] = &eti_qgroups_avx512vnni,
+#elif ETI_HAVE_NEON
+      [ETI_DOT_NEON] = &eti_qgroups_neondot,
+      [ETI_DOT_I8MM] = &eti_qgroups_neoni8mm,
 #else
       [ETI_DOT_NONE] = NULL,
 #endif

@@ -6,19 +6,6 @@
 #define ISA(name) name##__neondot
 #define MR 6
 
-// Adds the products of four quads of weights and the quad of `a` in a lane, which is a constant
-// where this is called. The asm keeps the order: gcc 12 moves intrinsics about until it runs out of
-// registers.
-INLINE int32x4_t dot(int32x4_t sum, int8x16_t w, int8x16_t a, size_t lane) {
-#define SDOT(i) __asm__ volatile("sdot %0.4s, %1.16b, %2.4b[" #i "]" : "+w"(sum) : "w"(w), "w"(a))
-  if (lane == 0) SDOT(0);
-  if (lane == 1) SDOT(1);
-  if (lane == 2) SDOT(2);
-  if (lane == 3) SDOT(3);
-#undef SDOT
-  return sum;
-}
-
 // Adds the products of one quad of m rows; m and lane are constants where this is called.
 INLINE void add_quad(int32x4_t sums[][NV], const int8x16_t *a, const int8_t *w, size_t m,
                      size_t lane) {

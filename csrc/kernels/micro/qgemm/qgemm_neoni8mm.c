@@ -8,12 +8,6 @@
 
 enum { PAIRS = MR / 2 };
 
-// The asm keeps the order: gcc 12 moves intrinsics about until it runs out of registers.
-INLINE int32x4_t multiply_pairs(int32x4_t sum, int8x16_t rows, int8x16_t columns) {
-  __asm__ volatile("smmla %0.4s, %1.16b, %2.16b" : "+w"(sum) : "w"(rows), "w"(columns));
-  return sum;
-}
-
 // Adds the products of two quads of some pairs of rows; `second` is false if there is only one.
 INLINE void add_quads(int32x4_t sums[][2 * NV], const int8x16_t *x, const int8_t *w, size_t pairs,
                       bool second) {

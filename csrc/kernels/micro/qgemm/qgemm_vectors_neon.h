@@ -1,5 +1,5 @@
-// qgemm_vectors_neon.h — what the files of qgemm_neon.body.h start with: vectors of 128 bits, and
-// the sizes of a panel in them.
+// qgemm_vectors_neon.h — vectors of 128 bits for the files of qgemm_neon.body.h and of
+// qgemm_groups_neon.body.h: the sizes of a panel in them, and products of bytes.
 #ifndef ET_MICRO_QGEMM_VECTORS_NEON_H
 #define ET_MICRO_QGEMM_VECTORS_NEON_H
 
@@ -28,5 +28,46 @@ INLINE int8x16_t four_bytes(const int8_t *p) {
   memcpy(&word, p, sizeof word);
   return vreinterpretq_s8_s32(vdupq_n_s32(word));
 }
+
+// The first n ≤ 16 bytes, and zeros.
+static inline int8x16_t load_bytes(const int8_t *p, size_t n) {
+  int8_t bytes[BYTES] = {0};
+  return vld1q_s8(memcpy(bytes, p, n));
+}
+
+// Unsigned codes of 4 bits in 16 bytes: the low halves of the bytes, or the high ones.
+INLINE int8x16_t quads_of(int8x16_t both, size_t half) {
+  const uint8x16_t codes = vreinterpretq_u8_s8(both);
+  return vreinterpretq_s8_u8(half == 0 ? vandq_u8(codes, vdupq_n_u8(15)) : vshrq_n_u8(codes, 4));
+}
+
+// The asm of the functions below keeps their order: gcc 12 moves intrinsics about until it runs out
+// of registers.
+
+INLINE void keep_order(int8x16_t *v) {
+  __asm__ volatile("" : "+w"(*v));
+}
+
+#if defined(__ARM_FEATURE_DOTPROD)
+// Adds the products of four quads of weights and the quad of `a` in a lane, which is a constant
+// where this is called.
+INLINE int32x4_t dot(int32x4_t sum, int8x16_t w, int8x16_t a, size_t lane) {
+#define SDOT(i) __asm__ volatile("sdot %0.4s, %1.16b, %2.4b[" #i "]" : "+w"(sum) : "w"(w), "w"(a))
+  if (lane == 0) SDOT(0);
+  if (lane == 1) SDOT(1);
+  if (lane == 2) SDOT(2);
+  if (lane == 3) SDOT(3);
+#undef SDOT
+  return sum;
+}
+#endif
+
+#if defined(__ARM_FEATURE_MATMUL_INT8)
+// Adds the products of two rows of eight terms and two columns.
+INLINE int32x4_t multiply_pairs(int32x4_t sum, int8x16_t rows, int8x16_t columns) {
+  __asm__ volatile("smmla %0.4s, %1.16b, %2.16b" : "+w"(sum) : "w"(rows), "w"(columns));
+  return sum;
+}
+#endif
 
 #endif  // ET_MICRO_QGEMM_VECTORS_NEON_H

@@ -20,7 +20,7 @@ from support.paths import TESTS
 RECORD = TESTS / "bench" / "loop_figures.txt"
 COMMAND = "make bench-model ARGS=--record"
 # Families whose figures are recorded: sums of products. `make bench-model` prints all of them.
-FAMILIES = ("attention", "conv", "fft", "gemm", "qgemm", "tuned")
+FAMILIES = ("attention", "bgemm", "conv", "fft", "gemm", "qgemm", "tuned")
 SAME_COMPILER, OTHER_COMPILER = 1.05, 1.15  # largest ratio of a figure to the recorded one
 HEAD = f"""\
 # The hottest loop of each function, for each iteration: multiply-adds, instructions, cycles on each

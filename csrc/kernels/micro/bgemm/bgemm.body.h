@@ -13,6 +13,12 @@
 // or, for rows of f32,
 //   VF_EVEN(w) VF_ODD(w)             first and second terms of pairs, in f32
 //   VX_SET1(p) VF_FMA(x, b, sum)     one term of a row for all columns; x · b + sum
+// or, for instructions that take a term of a row from a lane,
+//   TERM_BYTES, vx, VX_PAIRS         of a term of a row; vector of so many pairs of a row
+//   VX_LOAD(p) VX_PAIR(p)            loads all of them, or the first one
+//   vw, VW_TERMS(w, odd)             the first or second terms of pairs, as VF_LANE needs them
+//   VP_KEEP(w)                       w, loaded before what follows
+//   VF_LANE(sum, x, w, i)            the product of term i of x, added to sum
 // WAS_FLUSHED(sums, n) is optional: true if the processor has flushed a result of these n sums that
 // others may round up to a normal number; compute_exactly(t, row, column, m, n) then computes them.
 // The caller makes the processor flush denormals where its instructions do not.
@@ -26,7 +32,9 @@ enum {
   PAIR = ETI_BGEMM_PAIR,
   NV = NR / LANES,            // vectors of a panel
   PAIR_ELEMENTS = NR * PAIR,  // of a panel
-#ifdef VF_DOT
+#if defined(VF_LANE)
+  TERM = TERM_BYTES,
+#elif defined(VF_DOT)
   TERM = 2,  // bytes of a term of a row
 #else
   TERM = 4,
@@ -49,11 +57,73 @@ INLINE const char *row_at(pair a, size_t a_step, size_t r) {
   return (r < HALF ? a.first : a.second) + r % HALF * a_step;
 }
 
+INLINE pair pair_after(pair a, size_t pairs) {
+  return (pair){a.first + pairs * PAIR * TERM, a.second + pairs * PAIR * TERM};
+}
+
+#ifdef VF_LANE
+// Adds the products of `pairs` pairs of x to all columns by turns, since an addition waits for the
+// one before. The weights are loaded and widened ahead.
+INLINE void add_by_turns(const vx x[MR], const uint16_t *w, size_t w_step, size_t pairs, size_t m,
+                         size_t tv, vf sums[MOST]) {
+  UNROLL for (size_t p = 0; p < pairs; p++, w += PAIR_ELEMENTS) {
+    vp both[MOST];
+    UNROLL for (size_t v = 0; v < tv; v++) both[v] = VP_KEEP(load_w(w, w_step, v));
+    UNROLL for (size_t odd = 2; odd-- > 0;) {
+      UNROLL for (size_t v = 0; v < tv; v += NV) {
+        vw b[NV];
+        UNROLL for (size_t i = 0; i < NV; i++) b[i] = VW_TERMS(both[v + i], odd);
+        UNROLL for (size_t i = 0; i < m * NV; i++) {
+          vf *const sum = &sums[i % m * tv + v + i / m];
+          *sum = VF_LANE(*sum, x[i % m], b[i / m], 2 * p + odd);
+        }
+      }
+    }
+  }
+}
+
+// Adds them column after column, which needs fewer registers.
+INLINE void add_to_columns(const vx x[MR], const uint16_t *w, size_t w_step, size_t pairs, size_t m,
+                           size_t tv, vf sums[MOST]) {
+  vp next = load_w(w, w_step, 0);
+  UNROLL for (size_t i = 0; i < pairs * tv; i++) {
+    const size_t p = i / tv, v = i % tv;
+    const vp both = next;
+    if (i + 1 < pairs * tv) {
+      next = VP_KEEP(load_w(w + (i + 1) / tv * PAIR_ELEMENTS, w_step, (i + 1) % tv));
+    }
+    UNROLL for (size_t odd = 2; odd-- > 0;) {
+      UNROLL for (size_t r = 0; r < m; r++) {
+        sums[r * tv + v] = VF_LANE(sums[r * tv + v], x[r], VW_TERMS(both, odd), 2 * p + odd);
+      }
+    }
+  }
+}
+
+// Adds the products of one pair or VX_PAIRS pairs of m rows and tv vectors of columns; pairs, m and
+// tv are constants where this is called.
+INLINE void add_pairs(pair a, size_t a_step, const uint16_t *w, size_t w_step, size_t pairs,
+                      size_t m, size_t tv, vf sums[MOST]) {
+  vx x[MR];
+  UNROLL for (size_t r = 0; r < m; r++) {
+    const char *const at = row_at(a, a_step, r);
+    x[r] = pairs == 1 ? VX_PAIR(at) : VX_LOAD(at);
+  }
+  if (m <= 2) {
+    add_by_turns(x, w, w_step, pairs, m, tv, sums);
+  } else {
+    add_to_columns(x, w, w_step, pairs, m, tv, sums);
+  }
+}
+#endif
+
 // Adds the products of a pair of m rows and tv vectors of columns; m and tv are constants where
 // this is called.
 INLINE void add_pair(pair a, size_t a_step, const uint16_t *w, size_t w_step, size_t m, size_t tv,
                      vf sums[MOST]) {
-#ifdef VF_DOT
+#if defined(VF_LANE)
+  add_pairs(a, a_step, w, w_step, 1, m, tv, sums);
+#elif defined(VF_DOT)
   vp b[MOST];
   UNROLL for (size_t v = 0; v < tv; v++) b[v] = load_w(w, w_step, v);
   UNROLL for (size_t r = 0; r < m; r++) {
@@ -77,6 +147,13 @@ INLINE void add_pair(pair a, size_t a_step, const uint16_t *w, size_t w_step, si
 #endif
 }
 
+// Prefetches the weights of a pair.
+INLINE void prefetch(const uint16_t *w, size_t w_step, size_t ahead, size_t tv) {
+  UNROLL for (size_t p = 0; p < tv / NV; p++) {
+    __builtin_prefetch((const char *)(w + p * w_step) + ahead, 0, 2);
+  }
+}
+
 // Adds the products of the pairs [first, first + n).
 INLINE void multiply(const eti_btile *t, size_t row, const uint16_t *w, size_t first, size_t n,
                      size_t ahead, size_t m, size_t tv, vf sums[MOST]) {
@@ -84,10 +161,16 @@ INLINE void multiply(const eti_btile *t, size_t row, const uint16_t *w, size_t f
   const char *const rows = (const char *)t->a + row * a_step + first * PAIR * TERM;
   pair a = {rows, m > HALF ? rows + HALF * a_step : rows};
   w += first * PAIR_ELEMENTS;
-  for (; n > 0; n--, a.first += PAIR * TERM, a.second += PAIR * TERM, w += PAIR_ELEMENTS) {
-    UNROLL for (size_t p = 0; p < tv / NV; p++) {
-      __builtin_prefetch((const char *)(w + p * w_step) + ahead, 0, 2);
+#ifdef VF_LANE
+  for (; n >= VX_PAIRS; n -= VX_PAIRS, a = pair_after(a, VX_PAIRS), w += VX_PAIRS * PAIR_ELEMENTS) {
+    UNROLL for (size_t i = 0; i < VX_PAIRS; i++) {
+      prefetch(w + i * PAIR_ELEMENTS, w_step, ahead, tv);
     }
+    add_pairs(a, a_step, w, w_step, VX_PAIRS, m, tv, sums);
+  }
+#endif
+  for (; n > 0; n--, a = pair_after(a, 1), w += PAIR_ELEMENTS) {
+    prefetch(w, w_step, ahead, tv);
     add_pair(a, a_step, w, w_step, m, tv, sums);
   }
 }
@@ -163,7 +246,9 @@ static __attribute__((noinline)) void all_rows(const eti_btile *t) {
       ROWS(3);
       ROWS(4);
       ROWS(5);
+#if MR > 5
       ROWS(6);
+#endif
 #if MR > 6
       ROWS(7);
       ROWS(8);

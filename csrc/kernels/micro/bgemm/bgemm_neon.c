@@ -1,139 +1,57 @@
-// bgemm_neon.c — the products of bgemm.h with 128-bit vectors: a panel is four, and a tile has 6
-// rows of one panel, in 24 of the 32 registers. Weights are widened to f32, rows are such numbers
-// already, and FPCR flushes denormals. AArch64 flushes a result by its value before it is rounded,
-// others by the rounded one: FPSR tells whether any was flushed, and the plain C then computes that
-// tile again. Such numbers are rare, so the bits are those of the others at no cost.
+// bgemm_neon.c — the products of bgemm.h for every AArch64: a panel is four vectors, and a tile has
+// 5 rows of one panel, in 20 of the 32 registers. Weights are widened to f32, rows are such numbers
+// already; a vector of a row has two pairs, whose terms FMLA takes from their lanes.
 #include <arm_neon.h>
+#include <string.h>
 
 #include "kernels/micro/bgemm/bgemm.h"
 
-typedef float32x4_t vf;
-typedef uint32x4_t vp;
-#define LANES 4
-#define MR 6
-#define VECTORS(m) ((m) <= 2 ? 8 : 4)
-#define VF_ZERO vdupq_n_f32(0.0f)
-#define VF_LOAD(p) vld1q_f32(p)
-#define VF_ADD(a, b) vaddq_f32(a, b)
-#define VP_LOAD(p) vreinterpretq_u32_u16(vld1q_u16(p))
-#define VF_EVEN(w) vreinterpretq_f32_u32(vshlq_n_u32(w, 16))
-#define VF_ODD(w) vreinterpretq_f32_u32(vandq_u32(w, vdupq_n_u32(0xffff0000u)))
-#define VX_SET1(p) vld1q_dup_f32(p)
-#define VF_FMA(x, b, sum) vfmaq_f32(sum, x, b)
-
-#define FPCR_FLUSH (1ul << 24)
-#define FPSR_UNDERFLOW (1ul << 3)
-
-static inline unsigned long get_fpcr(void) {
-  unsigned long bits;
-  __asm__ volatile("mrs %0, fpcr" : "=r"(bits));
-  return bits;
-}
-
-static inline void set_fpcr(unsigned long bits) {
-  __asm__ volatile("msr fpcr, %0" : : "r"(bits));
-}
-
-static inline unsigned long get_fpsr(void) {
-  unsigned long bits;
-  __asm__ volatile("mrs %0, fpsr" : "=r"(bits));
-  return bits;
-}
-
-static inline void set_fpsr(unsigned long bits) {
-  __asm__ volatile("msr fpsr, %0" : : "r"(bits));
-}
-
-// The flag is cumulative. The sums are operands of an asm, so that they are computed before.
-static inline __attribute__((always_inline)) bool was_flushed(vf *sums, size_t n) {
-  _Pragma("GCC unroll 32") for (size_t i = 0; i < n; i++) __asm__ volatile("" : "+w"(sums[i]));
-  return (get_fpsr() & FPSR_UNDERFLOW) != 0;
-}
-#define WAS_FLUSHED(sums, n) was_flushed(sums, n)
-
-static __attribute__((noinline)) void compute_exactly(const eti_btile *t, size_t row, size_t column,
-                                                      size_t m, size_t n) {
-  eti_btile part = *t;
-  part.a = (const char *)t->a + row * t->a_step;
-  part.w = t->w + column / ETI_BGEMM_NR * t->w_step;
-  if (t->bias != NULL) part.bias = t->bias + column;
-  part.out = t->out + row * t->out_step + column;
-  part.m = m;
-  part.n = n;
-  const unsigned long before = get_fpcr();
-  set_fpcr(before & ~FPCR_FLUSH);
-  eti_bgemm_plain_tile_of_f32(&part);
-  set_fpcr(before);
-  set_fpsr(get_fpsr() & ~FPSR_UNDERFLOW);
-}
-
-static inline size_t lanes_left(size_t n, size_t v) {
-  return n > v * LANES ? n - v * LANES : 0;
-}
-
-static inline __attribute__((always_inline)) void load_row(const float *p, vf *v, size_t tv,
-                                                           size_t n) {
-  for (size_t i = 0; i < tv; i++) {
-    float part[LANES] = {0};
-    const size_t left = lanes_left(n, i);
-    for (size_t c = 0; c < left && left < LANES; c++) part[c] = p[i * LANES + c];
-    v[i] = vld1q_f32(left >= LANES ? p + i * LANES : part);
-  }
-}
-
-static inline __attribute__((always_inline)) void store_row(float *p, const vf *v, size_t tv,
-                                                            size_t n) {
-  for (size_t i = 0; i < tv; i++) {
-    const size_t left = lanes_left(n, i);
-    if (left >= LANES) {
-      vst1q_f32(p + i * LANES, v[i]);
-    } else {
-      if (left > 0) vst1q_lane_f32(p + i * LANES, v[i], 0);
-      if (left > 1) vst1q_lane_f32(p + i * LANES + 1, v[i], 1);
-      if (left > 2) vst1q_lane_f32(p + i * LANES + 2, v[i], 2);
-    }
-  }
-}
-
 #define ISA(name) name##__neon
-#include "kernels/micro/bgemm/bgemm.body.h"
+#define MR 5
 
-static void ISA(tile)(const eti_btile *given) {
-  ET_ASSERT(eti_btile_is_valid(given));
-  const eti_btile t = *given;
-  const unsigned long control = get_fpcr(), status = get_fpsr();
-  set_fpsr(status & ~FPSR_UNDERFLOW);
-  set_fpcr(control | FPCR_FLUSH);
-  all_rows(&t);
-  set_fpcr(control);
-  set_fpsr(status);
+typedef float term;
+#define TERM_BYTES 4
+
+typedef float32x4_t vx;
+#define VX_PAIRS 2
+#define VX_LOAD(p) vld1q_f32((const float *)(const void *)(p))
+#define VX_PAIR(p) vcombine_f32(vld1_f32((const float *)(const void *)(p)), vdup_n_f32(0.0f))
+
+// The first or second terms of pairs, in f32. The asm hides the mask: otherwise gcc 12 makes it
+// anew for each vector.
+static inline __attribute__((always_inline)) float32x4_t terms_of(uint16x8_t both, size_t odd) {
+  const uint32x4_t pairs = vreinterpretq_u32_u16(both);
+  uint32x4_t mask = vdupq_n_u32(0xffff0000u);
+  __asm__("" : "+w"(mask));
+  return vreinterpretq_f32_u32(odd != 0 ? vandq_u32(pairs, mask) : vshlq_n_u32(pairs, 16));
+}
+typedef float32x4_t vw;
+#define VW_TERMS(w, odd) terms_of(w, odd)
+
+// Adds the products of weights and a term of a row, whose lane is a constant where this is called.
+// The asm keeps the order: gcc 12 moves intrinsics about until it runs out of registers.
+static inline __attribute__((always_inline)) float32x4_t add_lane(float32x4_t sum, float32x4_t x,
+                                                                  float32x4_t w, size_t lane) {
+#define FMLA(i) __asm__ volatile("fmla %0.4s, %1.4s, %2.s[" #i "]" : "+w"(sum) : "w"(w), "w"(x))
+  if (lane == 0) FMLA(0);
+  if (lane == 1) FMLA(1);
+  if (lane == 2) FMLA(2);
+  if (lane == 3) FMLA(3);
+#undef FMLA
+  return sum;
+}
+#define VF_LANE(sum, x, w, lane) add_lane(sum, x, w, lane)
+
+#define PLAIN_TILE(t) eti_bgemm_plain_tile_of_f32(t)
+
+static inline void store_terms(float *p, uint32x4_t bits) {
+  vst1q_f32(p, vreinterpretq_f32_u32(bits));
 }
 
-// Rounds in integers, which need no flushing.
-static float32x4_t rounded(float32x4_t x) {
-  const uint32x4_t bits = vreinterpretq_u32_f32(x);
-  const uint32x4_t odd = vandq_u32(vshrq_n_u32(bits, 16), vdupq_n_u32(1));
-  const uint32x4_t nearest = vaddq_u32(bits, vaddq_u32(odd, vdupq_n_u32(0x7fff)));
-  const uint32x4_t exponent = vdupq_n_u32(0x7f800000u), magnitude = vdupq_n_u32(0x7fffffffu);
-  const uint32x4_t is_large = vtstq_u32(bits, exponent);  // neither denormal nor zero
-  const uint32x4_t is_nan = vcgtq_u32(vandq_u32(bits, magnitude), exponent);
-  uint32x4_t r = vbslq_u32(is_large, nearest, vbicq_u32(bits, magnitude));
-  r = vbslq_u32(is_nan, vorrq_u32(bits, vdupq_n_u32(1u << 22)), r);
-  return vreinterpretq_f32_u32(vandq_u32(r, vdupq_n_u32(0xffff0000u)));
-}
-
-static void ISA(copy)(void *dst, const float *src, size_t n) {
-  ET_ASSERT(ETI_HOLDS(dst, n, float) && ETI_HOLDS(src, n, float));
-  float *const out = dst;
-  size_t i = 0;
-  for (; i + LANES <= n; i += LANES) vst1q_f32(out + i, rounded(vld1q_f32(src + i)));
-  for (; i < n; i++) {
-    vst1q_lane_f32(out + i, rounded(vld1q_dup_f32(src + i)), 0);
-  }
-}
+#include "kernels/micro/bgemm/bgemm_neon.body.h"
 
 const eti_bgemm_micro eti_bgemm_neon = {
-    .term_bytes = sizeof(float),
+    .term_bytes = sizeof(term),
     .rows_of_a_tile = MR,
     .tile = ISA(tile),
     .copy = ISA(copy),

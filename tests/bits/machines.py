@@ -52,7 +52,8 @@ def levels_here() -> tuple[str, ...]:
     if HERE == "aarch64":
         has_dot = "asimddp" in flags
         has_i8mm = has_dot and "i8mm" in flags
-        return ("scalar", "neon", *["neondot"] * has_dot, *["neoni8mm"] * has_i8mm)
+        has = {"neondot": has_dot, "neoni8mm": has_i8mm, "neonbf16": "bf16" in flags}
+        return ("scalar", "neon", *(name for name in has if has[name]))
     has_avx2 = {"avx2", "fma", "f16c"} <= flags
     has_avx512 = has_avx2 and {"avx512f", "avx512bw", "avx512dq", "avx512vl"} <= flags
     has = {
@@ -81,7 +82,7 @@ MACHINES = {
             "aarch64",
             "aarch64-linux-gnu",
             "libc6-dev-arm64-cross",
-            ("scalar", "neon", "neondot", "neoni8mm"),
+            ("scalar", "neon", "neondot", "neoni8mm", "neonbf16"),
         ),
         emulated("riscv64", "riscv64-linux-gnu", "libc6-dev-riscv64-cross", ("scalar",)),
         Machine("wasm32", "same-bits-wasm32", ("scalar",), is_emulated=True),

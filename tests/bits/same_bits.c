@@ -304,6 +304,7 @@ static const level all_levels[] = {
     {"neondot", ETI_ISA_NEON, ETI_DOT_NEON, ETI_BF16_NONE},
     {"avx512bf16", ETI_ISA_AVX512, ETI_DOT_NONE, ETI_BF16_AVX512},
     {"neoni8mm", ETI_ISA_NEON, ETI_DOT_I8MM, ETI_BF16_NONE},
+    {"neonbf16", ETI_ISA_NEON, ETI_DOT_NONE, ETI_BF16_NEON},
 };
 enum { N_LEVELS = sizeof all_levels / sizeof *all_levels };
 static const level *levels[N_LEVELS];

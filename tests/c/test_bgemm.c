@@ -8,6 +8,10 @@
 #include <math.h>
 #include <stdlib.h>
 
+#if ETI_HAVE_NEON
+#include <arm_neon.h>
+#endif
+
 enum { MAX_M = 26, MAX_N = 150, MAX_PAIRS = 300, MAX_PANELS = 10 };
 
 typedef enum contents {
@@ -142,9 +146,38 @@ static void infinities_and_nan_go_through_alike(void) {
   expect_agreement(ANYTHING);
 }
 
+#if ETI_HAVE_NEON
+// The result of BFDOT, or of BFMLALT and BFMLALB, for a sum of 1 and two products.
+static float added_to_one(float odd, float even, bool is_dot) {
+  const uint32x2_t pairs = vdup_n_u32((uint32_t)bf16_of(odd) << 16 | bf16_of(even));
+  const uint16x8_t a = vreinterpretq_u16_u32(vcombine_u32(pairs, pairs));
+  const uint16x8_t ones = vdupq_n_u16(bf16_of(1.0f));
+  float32x4_t sum = vdupq_n_f32(1.0f);
+  if (is_dot) {
+    __asm__(".arch_extension bf16\nbfdot %0.4s, %1.8h, %2.8h" : "+w"(sum) : "w"(a), "w"(ones));
+  } else {
+    __asm__(".arch_extension bf16\nbfmlalt %0.4s, %1.8h, %2.8h\nbfmlalb %0.4s, %1.8h, %2.8h"
+            : "+w"(sum)
+            : "w"(a), "w"(ones));
+  }
+  return vgetq_lane_f32(sum, 0);
+}
+#endif
+
+static void bfdot_gives_other_bits_than_two_steps(void) {
+#if ETI_HAVE_NEON
+  if (eti_cpu_bf16() != ETI_BF16_NEON) return;
+  EXPECT(added_to_one(0x1p-24f, 0x1p-24f, false) == 1.0f);
+  EXPECT(added_to_one(0x1p-24f, 0x1p-24f, true) == 0x1.000002p+0f);
+  EXPECT(added_to_one(0x1p-24f, 0.0f, false) == 1.0f);
+  EXPECT(added_to_one(0x1p-24f, 0.0f, true) == 0x1.000002p+0f);  // rounded to odd
+#endif
+}
+
 static const et_test tests[] = {
     ET_CASE(tiles_of_every_size_have_the_bits_of_the_plain_one),
     ET_CASE(sums_near_the_least_normal_number_are_flushed_alike),
     ET_CASE(infinities_and_nan_go_through_alike),
+    ET_CASE(bfdot_gives_other_bits_than_two_steps),
 };
 ET_TEST_MAIN(tests)

@@ -102,6 +102,7 @@ def test_an_innermost_loop_is_read_along_its_hottest_path() -> None:
         ("aarch64", "smlal2\tv0.4s, v1.8h, v2.8h", 4),
         ("aarch64", "sdot\tv0.4s, v1.16b, v2.4b[0]", 16),
         ("aarch64", "smmla\tv0.4s, v1.16b, v2.16b", 32),
+        ("aarch64", "bfmlalt\tv0.4s, v1.8h, v2.h[1]", 4),
         ("aarch64", "fmadd\ts0, s1, s2, s3", 0),
     ],
 )

@@ -33,7 +33,7 @@ X86_BITS = (
 X86_WIDTH = {"x": 128, "y": 256, "z": 512}
 # Multiply-adds of one lane of the result.
 ARM_FACTORS = (
-    (re.compile(r"fml[as]|fmul|ml[as]|mul|[su]ml[as]l2?|[su]mull2?|sq(rd|d)mulh"), 1),
+    (re.compile(r"fml[as]|fmul|ml[as]|mul|[su]ml[as]l2?|[su]mull2?|sq(rd|d)mulh|bfmlal[bt]"), 1),
     (re.compile(r"bfdot"), 2),
     (re.compile(r"sdot|udot|usdot|sudot|bfmmla"), 4),
     (re.compile(r"smmla|ummla|usmmla"), 8),

@@ -64,16 +64,17 @@ static features detect(void) {
   return f;
 }
 #elif ETI_HAVE_NEON
-// SDOT is bits 44 to 47 of ID_AA64ISAR0_EL1 and SMMLA is bits 52 to 55 of ID_AA64ISAR1_EL1, which
-// Linux lets programs read.
+// SDOT is bits 44 to 47 of ID_AA64ISAR0_EL1; SMMLA is bits 52 to 55 of ID_AA64ISAR1_EL1 and BFMLALB
+// bits 44 to 47. Linux lets programs read them.
 static features detect(void) {
-  bool has_dot = false, has_i8mm = false;
+  bool has_dot = false, has_i8mm = false, has_bf16 = false;
 #if defined(__linux__)
   unsigned long isar0, isar1;
   __asm__("mrs %0, ID_AA64ISAR0_EL1" : "=r"(isar0));
   __asm__("mrs %0, ID_AA64ISAR1_EL1" : "=r"(isar1));
   has_dot = (isar0 >> 44 & 15) != 0;
   has_i8mm = has_dot && (isar1 >> 52 & 15) != 0;
+  has_bf16 = (isar1 >> 44 & 15) != 0;
 #endif
 #if defined(__ARM_FEATURE_DOTPROD)
   has_dot = true;
@@ -81,8 +82,12 @@ static features detect(void) {
 #if defined(__ARM_FEATURE_DOTPROD) && defined(__ARM_FEATURE_MATMUL_INT8)
   has_i8mm = true;
 #endif
+#if defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)
+  has_bf16 = true;
+#endif
   const eti_dot lesser = has_dot ? ETI_DOT_NEON : ETI_DOT_NONE;
-  return (features){ETI_ISA_NEON, has_i8mm ? ETI_DOT_I8MM : lesser, lesser, ETI_BF16_NONE, false};
+  const eti_bf16 bf16 = has_bf16 ? ETI_BF16_NEON : ETI_BF16_NONE;
+  return (features){ETI_ISA_NEON, has_i8mm ? ETI_DOT_I8MM : lesser, lesser, bf16, false};
 }
 #else
 static features detect(void) {

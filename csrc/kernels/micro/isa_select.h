@@ -27,12 +27,13 @@ typedef enum eti_dot {
   ETI_DOT_COUNT = 5,
 } eti_dot;
 
-// Instructions that add two products of bf16 to a sum of f32, which only some CPUs of an
-// instruction set above have.
+// Instructions that add products of bf16 to a sum of f32, which only some CPUs of an instruction
+// set above have.
 typedef enum eti_bf16 {
   ETI_BF16_NONE = 0,
   ETI_BF16_AVX512 = 1,  // VDPBF16PS, with AVX-512
-  ETI_BF16_COUNT = 2,
+  ETI_BF16_NEON = 2,    // BFMLALB, BFMLALT
+  ETI_BF16_COUNT = 3,
 } eti_bf16;
 
 // Defined if the build has the files of that instruction set, so that tables can name their

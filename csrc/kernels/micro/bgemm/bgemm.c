@@ -15,6 +15,8 @@ const eti_bgemm_micro *eti_bgemm_micro_best(void) {
   };
 #if ETI_HAVE_X86
   if (eti_cpu_bf16() == ETI_BF16_AVX512) return &eti_bgemm_avx512bf16;
+#elif ETI_HAVE_NEON
+  if (eti_cpu_bf16() == ETI_BF16_NEON) return &eti_bgemm_neonbf16;
 #endif
   const eti_bgemm_micro *const best = variants[eti_cpu_isa()];
   return best != NULL ? best : &eti_bgemm_scalar;

@@ -17,8 +17,10 @@
 //   denormals that these operations read or would return are zeros of their sign. A result counts
 //            as denormal if it would, with an unlimited exponent, be rounded to less than 2^-126.
 //
-// BFDOT and BFMMLA of Arm are not used: they round the sum of two products to odd before it is
-// added, so that their bits differ.
+// BFDOT and BFMMLA of Arm are not used: they add the two products of a pair to each other first, so
+// that their bits differ, whether they round that sum to odd or, by FPCR.EBF, to nearest: 1 plus
+// twice 2^-24 is 1 by the two steps above, but 1 + 2^-23 by them. BFMLALT and BFMLALB are these
+// steps.
 #ifndef ET_MICRO_BGEMM_H
 #define ET_MICRO_BGEMM_H
 
@@ -83,5 +85,6 @@ extern const eti_bgemm_micro eti_bgemm_avx2;
 extern const eti_bgemm_micro eti_bgemm_avx512;
 extern const eti_bgemm_micro eti_bgemm_avx512bf16;
 extern const eti_bgemm_micro eti_bgemm_neon;
+extern const eti_bgemm_micro eti_bgemm_neonbf16;
 
 #endif  // ET_MICRO_BGEMM_H

@@ -75,6 +75,38 @@ def test_pools_take_any_layout() -> None:
         check_op(aten._adaptive_avg_pool2d.out, given, [4, 4], out_order=(0, 2, 3, 1))
 
 
+# input shape; kernel, stride, padding
+SMALL_PLANES: list[tuple[tuple[int, ...], Any, Any, Any]] = [
+    ((2, 37, 9, 9), [3, 3], [1, 1], [1, 1]),
+    ((1, 70, 4, 5), [2, 3], [1, 2], [1, 0]),
+    ((3, 300, 1, 1), [3, 3], [1, 1], [1, 1]),
+    ((1, 12, 33, 31), [3, 3], [2, 2], [1, 1]),
+    ((1, 9, 40, 100), [4, 5], [4, 5], [0, 0]),
+    ((1, 8, 60, 1), [2, 1], [2, 1], [0, 0]),
+]
+
+
+@pytest.mark.parametrize("case", SMALL_PLANES, ids=str)
+def test_small_planes_have_the_bits_of_channels_last_images(case: Any) -> None:
+    x, (kernel, stride, padding) = torch.randn(case[0]), case[1:]
+    x[torch.rand(x.shape) < 0.02] = torch.nan
+    last = x.contiguous(memory_format=torch.channels_last)
+    size = tuple(aten.avg_pool2d(x, kernel, stride, padding).shape)
+    calls: list[tuple[str, list[Any], list[torch.dtype]]] = [
+        ("avg_pool2d", [False, False, None], [torch.float32]),
+        ("max_pool2d_with_indices", [[1, 1], False], [torch.float32, torch.int64]),
+    ]
+    for name, rest, dtypes in calls:
+        args = (kernel, stride, padding, *rest)
+        outs = [Out(dtype, size, (0, 2, 3, 1)) for dtype in dtypes]
+        wanted = run_op(f"aten::{name}.out", last, *args, out=outs)
+        for threads in (1, 2, 3):
+            outs = [Out(dtype, size) for dtype in dtypes]
+            found = run_op(f"aten::{name}.out", x, *args, out=outs, threads=threads)
+            for a, b in zip(wanted, found, strict=True):
+                assert torch.equal(a.nan_to_num(1e9), b.nan_to_num(1e9))
+
+
 @pytest.mark.parametrize("dtype", [*FLOATS, torch.int64], ids=str)
 @pytest.mark.parametrize("case", AVG_CASES, ids=str)
 def test_avg_pool2d_equals_eager(case: Any, dtype: torch.dtype) -> None:

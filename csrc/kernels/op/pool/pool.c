@@ -235,30 +235,12 @@ static int64_t divisor_of(const eti_pool *p, const eti_pool_window *wz, const et
   return eti_pool_counted(p, wz) * eti_pool_counted(p, wy) * eti_pool_counted(p, &wx);
 }
 
-// Divides values [first, last) by one divisor.
-static void divide_values(const eti_pool *p, int64_t by, size_t first, size_t last,
-                          row_buffers *b) {
-  switch (p->micro->dtype) {
-    case ET_F32:
-      for (size_t i = first; i < last; i++) ((float *)(void *)b->value)[i] /= (float)by;
-      break;
-    case ET_F64:
-      for (size_t i = first; i < last; i++) ((double *)(void *)b->value)[i] /= (double)by;
-      break;
-    default:
-      for (size_t i = first; i < last; i++) {
-        int64_t *const v = (int64_t *)(void *)b->value + i;
-        *v = by == -1 ? (int64_t)(0 - (uint64_t)*v) : *v / by;
-      }
-      break;
-  }
-}
-
 static void divide_row(const eti_pool *p, const eti_pool_window *wz, const eti_pool_window *wy,
                        int64_t x0, size_t n, row_buffers *b) {
   for (size_t i = 0; i < n; i++) {
     const int64_t by = divisor_of(p, wz, wy, x0 + (int64_t)i);
-    if (by != 0) divide_values(p, by, i, i + 1, b);  // an empty window: the sum is 0
+    if (by != 0)
+      eti_pool_divide(p, by, b->value + i * p->micro->esize, 1);  // an empty window: the sum is 0
   }
 }
 
@@ -308,135 +290,9 @@ static void run_planes(void *ctx, size_t begin, size_t end) {
   }
 }
 
-// ---- channels last: each row is the channels of a pixel
-
-// Reads channels [c0, c0 + n) of `count` pixels from an element offset on, in the micro-kernel's
-// type; more than one pixel only if they are adjacent.
-static const char *load_pixels(const eti_pool *p, ptrdiff_t at, size_t count, size_t n,
-                               row_buffers *b) {
-  const ptrdiff_t es = (ptrdiff_t)et_dtype_bytes((et_dtype)p->x->dtype);
-  const char *src = (const char *)p->x->data + at * es;
-  if (p->x->dtype == p->micro->dtype) return src;
-  eti_casts[p->x->dtype][p->micro->dtype](b->cast, p->micro->esize, src, es, count * n);
-  return b->cast;
-}
-
-// Number of neighbouring pixels of n channels that the buffers hold; 1 if pixels are not adjacent.
-static int64_t pixels_at_once(const eti_pool *p, size_t n) {
-  const bool dense = p->x_steps[2] == (ptrdiff_t)n && p->dilation[2] == 1;
-  return dense ? (int64_t)(ROW * 8 / p->micro->esize / n) : 1;
-}
-
-// Adds the rows of the window, then its columns, as run_adaptive does.
-static void pixel_columns(const eti_pool *p, ptrdiff_t base, const eti_pool_window w[3], size_t n,
-                          row_buffers *b) {
-  const int64_t most = pixels_at_once(p, n);
-  const size_t es = p->micro->esize;
-  for (int64_t ix = w[2].from; ix < w[2].to; ix += most) {
-    const size_t count = (size_t)(w[2].to - ix < most ? w[2].to - ix : most);
-    memset(b->columns, 0, count * n * es);
-    for (int64_t iz = w[0].from; iz < w[0].to; iz++) {
-      for (int64_t iy = w[1].from; iy < w[1].to; iy++) {
-        const ptrdiff_t at = base + (ptrdiff_t)iz * p->x_steps[0] + (ptrdiff_t)iy * p->x_steps[1] +
-                             (ptrdiff_t)ix * p->x_steps[2];
-        p->micro->add(b->columns, load_pixels(p, at, count, n, b), 1, count * n);
-      }
-    }
-    for (size_t k = 0; k < count; k++) p->micro->add(b->value, b->columns + k * n * es, 1, n);
-  }
-}
-
-static void pixel_taps(const eti_pool *p, ptrdiff_t base, const eti_pool_window w[3], size_t n,
-                       row_buffers *b) {
-  const int64_t most = pixels_at_once(p, n);
-  const size_t es = p->micro->esize;
-  for (int64_t iz = w[0].from; iz < w[0].to; iz += p->dilation[0]) {
-    for (int64_t iy = w[1].from; iy < w[1].to; iy += p->dilation[1]) {
-      for (int64_t ix = w[2].from; ix < w[2].to; ix += most * p->dilation[2]) {
-        const size_t count = (size_t)(w[2].to - ix < most ? w[2].to - ix : most);
-        const ptrdiff_t at = base + (ptrdiff_t)iz * p->x_steps[0] + (ptrdiff_t)iy * p->x_steps[1] +
-                             (ptrdiff_t)ix * p->x_steps[2];
-        const char *x = load_pixels(p, at, count, n, b);
-        const int32_t first = (int32_t)((iz * p->in[1] + iy) * p->in[2] + ix);
-        for (size_t k = 0; k < count; k++, x += n * es) {
-          if (!p->is_max) {
-            p->micro->add(b->value, x, 1, n);
-          } else {  // channel i has the position plus i
-            p->micro->max(b->value, b->at, x, 1, first + (int32_t)k, n);
-          }
-        }
-      }
-    }
-  }
-}
-
-static ptrdiff_t pixel_offset(const et_tensor *t, const ptrdiff_t steps[3], const int64_t o[3],
-                              size_t image, size_t c0) {
-  return (ptrdiff_t)image * t->strides[0] + (ptrdiff_t)c0 + (ptrdiff_t)o[0] * steps[0] +
-         (ptrdiff_t)o[1] * steps[1] + (ptrdiff_t)o[2] * steps[2];
-}
-
-static void run_pixel(const eti_pool *p, size_t image, const int64_t o[3],
-                      const eti_pool_window w[3], row_buffers *b) {
-  const size_t channels = (size_t)p->x->sizes[1];
-  const bool direct = p->out->dtype == p->micro->dtype;
-  const int64_t area = (w[0].to - w[0].from) * (w[1].to - w[1].from) * (w[2].to - w[2].from);
-  const int64_t padded = w[0].padded * w[1].padded * w[2].padded;
-  const int64_t by = p->divisor != 0 ? p->divisor : p->count_padding ? padded : area;
-  for (size_t c0 = 0; c0 < channels; c0 += ROW) {
-    const size_t n = channels - c0 < ROW ? channels - c0 : ROW;
-    const ptrdiff_t base = (ptrdiff_t)image * p->x->strides[0] + (ptrdiff_t)c0;
-    const ptrdiff_t at = pixel_offset(p->out, p->out_steps, o, image, c0);
-    b->value = direct ? (char *)p->out->data + at * p->micro->esize : b->room;
-    start_values(p, n, b);
-    const int32_t first = (int32_t)((w[0].from * p->in[1] + w[1].from) * p->in[2] + w[2].from);
-    for (size_t i = 0; i < n && p->is_max; i++) b->at[i] = (int32_t)((uint32_t)first + (uint32_t)i);
-    if (!p->is_max && (p->is_adaptive || p->size[2] == 1)) {
-      pixel_columns(p, base, w, n, b);
-    } else {
-      pixel_taps(p, base, w, n, b);
-    }
-    if (!p->is_max && by != 0) divide_values(p, by, 0, n, b);
-    if (!direct) {
-      const ptrdiff_t es = (ptrdiff_t)et_dtype_bytes((et_dtype)p->out->dtype);
-      eti_casts[p->micro->dtype][p->out->dtype]((char *)p->out->data + at * es, es, b->value,
-                                                p->micro->esize, n);
-    }
-    if (p->indices == NULL) continue;
-    int64_t *const to =
-        (int64_t *)p->indices->data + pixel_offset(p->indices, p->index_steps, o, image, c0);
-    for (size_t i = 0; i < n; i++) to[i] = (int32_t)((uint32_t)b->at[i] - (uint32_t)i);
-  }
-}
-
-// Each item is a row of output pixels: images × depth × height.
-static void run_pixels(void *ctx, size_t begin, size_t end) {
-  const eti_pool *const p = ctx;
-  const size_t rows = (size_t)(p->size[0] * p->size[1]);
-  row_buffers b;
-  for (size_t u = begin; u < end; u++) {
-    int64_t o[3] = {(int64_t)(u % rows) / p->size[1], (int64_t)(u % rows) % p->size[1], 0};
-    eti_pool_window w[3] = {eti_pool_window_of(p, 0, o[0]), eti_pool_window_of(p, 1, o[1])};
-    for (; o[2] < p->size[2]; o[2]++) {
-      w[2] = eti_pool_window_of(p, 2, o[2]);
-      run_pixel(p, u / rows, o, w, &b);
-    }
-  }
-}
-
-// True if the channels of a pixel are adjacent in every tensor.
-static bool channels_last(const eti_pool *p) {
-  return p->lead == 2 && p->x->sizes[1] > 1 && p->x->strides[1] == 1 && p->out->strides[1] == 1 &&
-         (p->indices == NULL || p->indices->strides[1] == 1);
-}
-
 static et_status run_pool(const et_kernel_ctx *ctx, eti_pool *p) {
   if (p->out->numel == 0) return ET_OK;
-  if (channels_last(p)) {
-    et_parallel_for(ctx->pool, run_pixels, p,
-                    (size_t)p->x->sizes[0] * (size_t)(p->size[0] * p->size[1]), 1);
-    return ET_OK;
-  }
+  if (eti_pool_pixels_run(ctx, p) || eti_pool_planes_run(ctx, p)) return ET_OK;
   const double taps = (double)p->kernel[0] * (double)p->kernel[1] * (double)p->kernel[2];
   const size_t work = (size_t)(taps < 1024.0 ? taps : 1024.0) * (size_t)p->size[2] + 1;
   et_parallel_for(ctx->pool, run_planes, p, p->out->numel / (size_t)p->size[2], 1 + 16384 / work);

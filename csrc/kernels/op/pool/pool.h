@@ -43,6 +43,14 @@ static inline ptrdiff_t eti_pool_plane(const eti_pool *p, const et_tensor *t, si
   return (ptrdiff_t)(i / channels) * t->strides[0] + (ptrdiff_t)(i % channels) * t->strides[1];
 }
 
+// Divides n sums by one divisor.
+void eti_pool_divide(const eti_pool *p, int64_t by, char *sums, size_t n);
+
+// Run a pool if the channels of a pixel are adjacent in every tensor, and if planes are small and
+// dense (pool_pixels.c). False: pool.c must.
+bool eti_pool_pixels_run(const et_kernel_ctx *ctx, eti_pool *p);
+bool eti_pool_planes_run(const et_kernel_ctx *ctx, eti_pool *p);
+
 typedef struct eti_pool_window {
   int64_t from, to;  // input positions, clipped to the input; empty when from ≥ to
   int64_t padded;    // positions counted when padding counts

@@ -1,4 +1,4 @@
-// pool_geometry.c — arguments that all pooling operators share; see pool.h.
+// pool_geometry.c — arguments and divisions that pooling operators share; see pool.h.
 #include "kernels/kernel.h"
 #include "kernels/op/pool/pool.h"
 
@@ -54,4 +54,21 @@ eti_shape eti_pool_out_shape(const eti_pool *p) {
 void eti_pool_take_steps(const eti_pool *p, const et_tensor *t, ptrdiff_t steps[3]) {
   for (size_t d = 0; d < 3; d++)
     steps[d] = d + p->spatial >= 3 ? t->strides[p->lead + d + p->spatial - 3] : 0;
+}
+
+void eti_pool_divide(const eti_pool *p, int64_t by, char *sums, size_t n) {
+  switch (p->micro->dtype) {
+    case ET_F32:
+      for (size_t i = 0; i < n; i++) ((float *)(void *)sums)[i] /= (float)by;
+      break;
+    case ET_F64:
+      for (size_t i = 0; i < n; i++) ((double *)(void *)sums)[i] /= (double)by;
+      break;
+    default:
+      for (size_t i = 0; i < n; i++) {
+        int64_t *const v = (int64_t *)(void *)sums + i;
+        *v = by == -1 ? (int64_t)(0 - (uint64_t)*v) : *v / by;
+      }
+      break;
+  }
 }

@@ -30,6 +30,7 @@ from executorch_py.exir.decompose.matmul import product_decompositions
 from executorch_py.exir.decompose.random import random_decompositions
 from executorch_py.exir.decompose.recurrent import recurrent_decompositions
 from executorch_py.exir.decompose.resample import resample_decompositions
+from executorch_py.exir.decompose.shared_constants import merge_shared_constants
 from executorch_py.exir.dialects.quantized_ops import register_quantized_ops
 from executorch_py.exir.ir.graph import copy_program, deep_copy
 from executorch_py.exir.ir.graph_modules import graph_modules
@@ -149,7 +150,7 @@ def decompose(program: ExportedProgram, table: Mapping[Any, Any]) -> ExportedPro
         table = {**joint_decompositions(), **table}
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", r"`isinstance\(treespec, LeafSpec\)`", FutureWarning)
-        program = _with_wide_softshrinks(program)
+        program = _with_wide_softshrinks(merge_shared_constants(program))
         try:
             return keep_singular_checks(run_decompositions(program, table))
         except ValueError as error:

@@ -362,6 +362,15 @@ def _into(function: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
     return implementation
 
 
+def _shape_of_linear(input: torch.Tensor, *operands: Any) -> torch.Tensor:
+    """The result of a linear layer without its values: the number of channels comes last."""
+    return input.new_empty((*input.shape[:-1], operands[-1]), dtype=torch.float32)
+
+
+# Operators whose arithmetic above takes a step for each group: tracing would record thousands.
+_SHAPES = {"qlinear_groups": _shape_of_linear}
+
+
 def _define() -> Library:
     library = Library(LIBRARY, "FRAGMENT")
     for name, arguments, function in _DEFINITIONS:
@@ -369,6 +378,8 @@ def _define() -> Library:
         library.define(f"{name}.out({arguments}, *, Tensor(a!) out) -> Tensor(a!)")
         for overload in (name, f"{name}.out"):
             library.impl(overload, _into(function), "CompositeExplicitAutograd")
+        if name in _SHAPES:
+            torch.library.register_fake(f"{LIBRARY}::{name}", _SHAPES[name], lib=library)
     return library
 
 

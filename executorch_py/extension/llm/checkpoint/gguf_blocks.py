@@ -1,0 +1,123 @@
+"""Blocks of GGUF's tensors, and their values.
+
+    Q4_0  f16 d; 16 bytes              x = d · (q - 8); term i in the low half of byte i, term
+    Q4_1  f16 d, m; 16 bytes           x = d · q + m      i + 16 in the high half
+    Q8_0  f16 d; 32 int8               x = d · q
+    Q4_K  f16 d, dmin; 12 bytes of eight 6-bit scales and mins; 128 bytes, each 32 of them the low
+          halves of 32 terms and the high halves of the next 32       x = d · scale · q - dmin · min
+    Q6_K  128 bytes of low 4 bits, 64 of high 2 bits, 16 int8 scales, f16 d
+                                                                      x = d · scale · (q - 32)
+
+Q4_0, Q4_1 and Q8_0 have 32 terms, the others 256. A product of d and a scale is rounded to f32
+before it multiplies a code, as in llama.cpp.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+
+@dataclass(frozen=True)
+class Block:
+    """A type of tensors: `terms` numbers in `n_bytes` bytes."""
+
+    name: str
+    terms: int
+    n_bytes: int
+    dtype: torch.dtype  # of `values`
+    values: Callable[[torch.Tensor], torch.Tensor]  # u8 [blocks, n_bytes] to [blocks, terms]
+
+
+def values_of(block: Block, data: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor:
+    """The tensor of these blocks; those of plain numbers share the data's memory."""
+    if data.numel() == 0:
+        return torch.empty(shape, dtype=block.dtype)
+    return block.values(data.reshape(-1, block.n_bytes)).reshape(shape)
+
+
+def _plain(dtype: torch.dtype) -> Callable[[torch.Tensor], torch.Tensor]:
+    def values(data: torch.Tensor) -> torch.Tensor:
+        if data.data_ptr() % dtype.itemsize != 0:
+            data = data.clone()
+        return data.reshape(-1).view(dtype)
+
+    return values
+
+
+def half_at(data: torch.Tensor, at: int) -> torch.Tensor:
+    """The f16 at a byte of each block, as f32 [blocks, 1]."""
+    return data[:, at : at + 2].contiguous().view(torch.float16).to(torch.float32)
+
+
+def codes_of_4_bits(data: torch.Tensor, at: int) -> torch.Tensor:
+    """Codes 0 … 15 of 16 bytes of each block: u8 [blocks, 32]."""
+    both = data[:, at : at + 16]
+    return torch.cat([both & 15, both >> 4], 1)
+
+
+def _q4_0(data: torch.Tensor) -> torch.Tensor:
+    return (codes_of_4_bits(data, 2).to(torch.float32) - 8) * half_at(data, 0)
+
+
+def _q4_1(data: torch.Tensor) -> torch.Tensor:
+    return codes_of_4_bits(data, 4).to(torch.float32) * half_at(data, 0) + half_at(data, 2)
+
+
+def _q8_0(data: torch.Tensor) -> torch.Tensor:
+    return data[:, 2:].view(torch.int8).to(torch.float32) * half_at(data, 0)
+
+
+def _scales_of_q4_k(packed: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Eight scales and eight mins of 6 bits of [blocks, 12]: the first four have their bits in
+    bytes 0 … 3 and 4 … 7; those of the others are spread over the last four and the tops of the
+    first eight."""
+    first, second, last = packed[:, :4], packed[:, 4:8], packed[:, 8:]
+    scales = torch.cat([first & 63, (last & 15) | (first >> 6 << 4)], 1)
+    mins = torch.cat([second & 63, (last >> 4) | (second >> 6 << 4)], 1)
+    return scales.to(torch.float32), mins.to(torch.float32)
+
+
+def _q4_k(data: torch.Tensor) -> torch.Tensor:
+    scales, mins = _scales_of_q4_k(data[:, 4:16])
+    scales, mins = half_at(data, 0) * scales, half_at(data, 2) * mins
+    both = data[:, 16:].reshape(-1, 4, 1, 32)
+    codes = torch.cat([both & 15, both >> 4], 2).reshape(-1, 8, 32).to(torch.float32)
+    return (codes * scales.unsqueeze(2) - mins.unsqueeze(2)).reshape(-1, 256)
+
+
+def _q6_k(data: torch.Tensor) -> torch.Tensor:
+    low, high = data[:, :128].reshape(-1, 2, 2, 32), data[:, 128:192].reshape(-1, 2, 32)
+    low = torch.cat([low & 15, low >> 4], 2)  # [blocks, halves, quarters, 32]
+    tops = torch.stack([(high >> shift) & 3 for shift in (0, 2, 4, 6)], 2)
+    codes = (low | tops << 4).to(torch.int16).reshape(-1, 16, 16) - 32
+    scales = data[:, 192:208].contiguous().view(torch.int8).to(torch.float32) * half_at(data, 208)
+    return (codes.to(torch.float32) * scales.unsqueeze(2)).reshape(-1, 256)
+
+
+def _block(name: str, terms: int, n_bytes: int, values: Callable[..., torch.Tensor]) -> Block:
+    return Block(name, terms, n_bytes, torch.float32, values)
+
+
+def _numbers(name: str, dtype: torch.dtype) -> Block:
+    return Block(name, 1, dtype.itemsize, dtype, _plain(dtype))
+
+
+# By the number of the type in a file.
+BLOCKS = {
+    0: _numbers("F32", torch.float32),
+    1: _numbers("F16", torch.float16),
+    2: _block("Q4_0", 32, 18, _q4_0),
+    3: _block("Q4_1", 32, 20, _q4_1),
+    8: _block("Q8_0", 32, 34, _q8_0),
+    12: _block("Q4_K", 256, 144, _q4_k),
+    14: _block("Q6_K", 256, 210, _q6_k),
+    24: _numbers("I8", torch.int8),
+    25: _numbers("I16", torch.int16),
+    26: _numbers("I32", torch.int32),
+    27: _numbers("I64", torch.int64),
+    28: _numbers("F64", torch.float64),
+    30: _numbers("BF16", torch.bfloat16),
+}

@@ -334,6 +334,7 @@ ET_OP_PREPARED("executorch_py::addmm.out", op_addmm_epilogue_out, prepare_addmm_
 ET_OP_PREPARED("executorch_py::chain.out", op_chain_out, prepare_chain_out, 6, ET_DTYPE_BIT(ET_F32), ET_DTYPE_BIT(ET_F32), .needs_prepare = true)
 ET_OP_PREPARED("executorch_py::convolution.out", op_convolution_epilogue_out, prepare_convolution_epilogue_out, 14, ET_DTYPE_BIT(ET_F32), ET_DTYPE_BIT(ET_F32), .needs_prepare = true)
 ET_OP_PREPARED("executorch_py::convolution_bf16.out", op_convolution_bf16_out, prepare_convolution_bf16_out, 13, ET_DTYPE_BIT(ET_F32) | ET_DTYPE_BIT(ET_BF16), ET_DTYPE_BIT(ET_F32), .max_rank = 4, .needs_prepare = true)
+ET_OP("executorch_py::embedding_groups.out", op_embedding_groups_out, 9, ET_DTYPE_BIT(ET_U8) | ET_DTYPE_BIT(ET_I8) | ET_TYPES_INDEX | ET_TYPES_F32 | ET_DTYPE_BIT(ET_BF16), ET_DTYPE_BIT(ET_F32))
 ET_OP_PREPARED("executorch_py::linear_bf16.out", op_linear_bf16_out, prepare_linear_bf16_out, 9, ET_DTYPE_BIT(ET_F32) | ET_DTYPE_BIT(ET_BF16), ET_DTYPE_BIT(ET_F32), .needs_prepare = true)
 ET_OP_PREPARED("executorch_py::mm.out", op_mm_epilogue_out, prepare_mm_epilogue_out, 7, ET_DTYPE_BIT(ET_F32), ET_DTYPE_BIT(ET_F32), .needs_prepare = true)
 ET_OP_PREPARED("executorch_py::packed_convolution.out", op_packed_convolution_out, prepare_packed_convolution_out, 15, ET_DTYPE_BIT(ET_F32), ET_DTYPE_BIT(ET_F32), .needs_prepare = true)

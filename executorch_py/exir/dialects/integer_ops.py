@@ -9,6 +9,8 @@ even:
     f32     (sum - zero_point · sums) · (input_scale · scale) + addend
     groups  ((sum · scale of each group, added) - zero_point · sums) · input_scale + addend
 
+embedding_groups looks up rows of a weight that is packed for qlinear_groups.
+
 Element by element the bits are those of dequantizing, computing in f32 and quantizing again.
 """
 
@@ -250,6 +252,22 @@ def _linear_groups(
     return result.reshape(*input.shape[:-1], channels)
 
 
+def _embedding_groups(
+    weight: torch.Tensor,
+    scales: torch.Tensor,
+    zero_points: torch.Tensor | None,
+    indices: torch.Tensor,
+    group: int,
+    width: int,
+    rows: int,
+) -> torch.Tensor:
+    table = unpacked_groups(weight, rows, width // group, group)[indices].to(torch.int32)
+    if zero_points is not None:
+        table -= unpacked_numbers(zero_points, rows, width // group)[indices].unsqueeze(-1)
+    factors = unpacked_numbers(scales, rows, width // group)[indices].to(torch.float32)
+    return (table.to(torch.float32) * factors.unsqueeze(-1)).reshape(*indices.shape, width)
+
+
 def _laid_out_like(source: torch.Tensor, result: torch.Tensor) -> torch.Tensor:
     """The result, channels-last if the source is a channels-last image of the same sizes."""
     is_last = source.dim() == 4 and source.is_contiguous(memory_format=torch.channels_last)
@@ -341,6 +359,12 @@ _DEFINITIONS: tuple[tuple[str, str, Callable[..., torch.Tensor]], ...] = (
         "Tensor? zero_points, Tensor sums, Tensor addends, int group, int channels",
         _linear_groups,
     ),
+    (
+        "embedding_groups",
+        "Tensor weight, Tensor scales, Tensor? zero_points, Tensor indices, int group, int width, "
+        "int rows",
+        _embedding_groups,
+    ),
     ("qadd", _OPERANDS, _binary(torch.add)),
     ("qsub", _OPERANDS, _binary(torch.sub)),
     ("qmul", _OPERANDS, _binary(torch.mul)),
@@ -367,8 +391,18 @@ def _shape_of_linear(input: torch.Tensor, *operands: Any) -> torch.Tensor:
     return input.new_empty((*input.shape[:-1], operands[-1]), dtype=torch.float32)
 
 
-# Operators whose arithmetic above takes a step for each group: tracing would record thousands.
-_SHAPES = {"qlinear_groups": _shape_of_linear}
+def _shape_of_embedding(
+    weight: torch.Tensor, scales: Any, zeros: Any, indices: torch.Tensor, *sizes: int
+) -> torch.Tensor:
+    return weight.new_empty((*indices.shape, sizes[1]), dtype=torch.float32)
+
+
+# Operators whose arithmetic above unpacks whole tables or takes a step for each group: tracing
+# would record all of it.
+_SHAPES: dict[str, Callable[..., torch.Tensor]] = {
+    "embedding_groups": _shape_of_embedding,
+    "qlinear_groups": _shape_of_linear,
+}
 
 
 def _define() -> Library:

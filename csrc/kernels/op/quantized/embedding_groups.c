@@ -1,0 +1,149 @@
+// embedding_groups.c — executorch_py::embedding_groups: look-up of rows of a table of 4-bit numbers
+// with a scale for each group of a row, packed as the weight of a linear layer is
+// (micro/qgemm/qgemm_groups.h). A language model whose embedding and last layer share a table has
+// it once in its file. Every index is checked before anything is written.
+#include "kernels/kernel.h"
+#include "kernels/lib/args.h"
+#include "kernels/micro/qgemm/qgemm_groups.h"
+#include "kernels/ops.h"
+#include "kernels/sizes.h"
+
+enum {
+  NR = ETI_QGROUPS_NR,
+  STEP = ETI_QGROUPS_STEP,
+  HALF = STEP / 2,
+  STEP_BYTES = ETI_QGROUPS_STEP_BYTES,
+  COLUMN_BYTES = STEP_BYTES / NR,  // of a row of the table, in a step
+  SMALL = 16 * 1024,               // numbers that are not worth a second thread
+};
+
+// (weight, scales, zero_points?, indices, group, width, rows, out)
+enum { WEIGHT, SCALES, ZEROS, INDICES, GROUP, WIDTH, ROWS, OUT };
+
+typedef struct table {
+  const uint8_t *weight;
+  const et_tensor *scales, *indices;
+  const int8_t *zeros;  // or NULL
+  size_t rows, width, group, n_groups;
+  float *out;
+} table;
+
+static int64_t index_at(const et_tensor *t, size_t i) {
+  return t->dtype == ET_I32 ? ((const int32_t *)t->data)[i] : ((const int64_t *)t->data)[i];
+}
+
+static et_status check_numel(const et_kernel_ctx *ctx, const et_tensor *t, const char *name,
+                             size_t needed, uint32_t types, const char *kind) {
+  ET_CHECK(eti_dtype_in((et_dtype)t->dtype, types) && t->numel == needed && eti_is_contiguous(t),
+           ctx->err, ET_INVALID_ARGUMENT,
+           "%s: expected %zu contiguous elements of %s, got %zu of %s", name, needed, kind,
+           t->numel, et_dtype_name((et_dtype)t->dtype));
+  return ET_OK;
+}
+
+// Reads the table's tensors, checked against rows, width and group, which are set.
+static et_status read_table(const et_kernel_ctx *ctx, et_value *const *args, table *t) {
+  et_tensor *weight, *scales, *zeros;
+  const size_t columns = eti_div_up(t->rows, NR) * NR;
+  size_t panel, n_bytes, n_numbers;
+  ET_TRY(eti_arg_tensor(ctx, args, WEIGHT, &weight));
+  ET_TRY(eti_arg_tensor(ctx, args, SCALES, &scales));
+  ET_TRY(eti_arg_optional_tensor(ctx, args, ZEROS, &zeros));
+  ET_CHECK(!__builtin_mul_overflow(eti_qgroups_group_bytes(t->group), t->n_groups, &panel) &&
+               !__builtin_mul_overflow(panel, columns / NR, &n_bytes) &&
+               !__builtin_mul_overflow(columns, t->n_groups, &n_numbers),
+           ctx->err, ET_INVALID_ARGUMENT, "a table of %zu x %zu numbers is too large", t->rows,
+           t->width);
+  ET_TRY(check_numel(ctx, weight, "weight", n_bytes, ET_DTYPE_BIT(ET_U8), "u8"));
+  ET_TRY(check_numel(ctx, scales, "scales", n_numbers, ET_TYPES_F32 | ET_DTYPE_BIT(ET_BF16),
+                     "f32 or bf16"));
+  if (zeros != NULL) {
+    ET_TRY(check_numel(ctx, zeros, "zero_points", n_numbers, ET_DTYPE_BIT(ET_I8), "i8"));
+    t->zeros = zeros->data;
+  }
+  t->weight = weight->data;
+  t->scales = scales;
+  return ET_OK;
+}
+
+static et_status check_indices(const et_kernel_ctx *ctx, const table *t) {
+  const et_tensor *const indices = t->indices;
+  ET_CHECK(eti_dtype_in((et_dtype)indices->dtype, ET_TYPES_INDEX) && indices->rank < ET_MAX_RANK &&
+               eti_is_contiguous(indices),
+           ctx->err, ET_INVALID_ARGUMENT,
+           "indices: expected contiguous i32 or i64, got %s, rank %d",
+           et_dtype_name((et_dtype)indices->dtype), (int)indices->rank);
+  for (size_t i = 0; i < indices->numel; i++) {
+    const int64_t row = index_at(indices, i);
+    ET_CHECK(row >= 0 && (uint64_t)row < t->rows, ctx->err, ET_INVALID_ARGUMENT,
+             "index %lld at position %zu is outside of a table of %zu rows", (long long)row, i,
+             t->rows);
+  }
+  return ET_OK;
+}
+
+static float scale_at(const table *t, size_t i) {
+  if (t->scales->dtype == ET_F32) return ((const float *)t->scales->data)[i];
+  const uint32_t bits = (uint32_t)((const uint16_t *)t->scales->data)[i] << 16;
+  float scale;
+  memcpy(&scale, &bits, sizeof scale);
+  return scale;
+}
+
+// Dequantizes group g of a row.
+static void widen_group(const table *t, size_t row, size_t g, float *to) {
+  const size_t panel = row / NR, column = row % NR, at = (panel * t->n_groups + g) * NR + column;
+  const uint8_t *bytes = t->weight + (panel * t->n_groups + g) * eti_qgroups_group_bytes(t->group) +
+                         column * COLUMN_BYTES;
+  const float scale = scale_at(t, at);
+  const int zero = 8 + (t->zeros == NULL ? 0 : t->zeros[at]);
+  for (size_t k = 0; k < t->group; k += STEP, bytes += STEP_BYTES) {
+    for (size_t i = 0; i < STEP && k + i < t->group; i++) {
+      const unsigned both = bytes[i % HALF];
+      to[k + i] = (float)((int)(i < HALF ? both & 15u : both >> 4) - zero) * scale;
+    }
+  }
+}
+
+static void look_up_rows(void *ctx, size_t begin, size_t end) {
+  const table *const t = ctx;
+  for (size_t i = begin; i < end; i++) {
+    int64_t row = index_at(t->indices, i);
+    // Indices were checked before, but memory that overlaps the output may have changed since.
+    if (row < 0 || (uint64_t)row >= t->rows) row = 0;
+    for (size_t g = 0; g < t->n_groups; g++) {
+      widen_group(t, (size_t)row, g, t->out + i * t->width + g * t->group);
+    }
+  }
+}
+
+et_status op_embedding_groups_out(et_kernel_ctx *ctx, et_value *const *args) {
+  et_tensor *indices, *out;
+  int64_t group, width, rows;
+  ET_TRY(eti_arg_tensor(ctx, args, INDICES, &indices));
+  ET_TRY(eti_arg_int(ctx, args, GROUP, &group));
+  ET_TRY(eti_arg_int(ctx, args, WIDTH, &width));
+  ET_TRY(eti_arg_int(ctx, args, ROWS, &rows));
+  ET_TRY(eti_arg_tensor(ctx, args, OUT, &out));
+  ET_CHECK(rows >= 0 && rows <= INT32_MAX && width >= 0 && width <= INT32_MAX && group >= 1 &&
+               width % group == 0,
+           ctx->err, ET_INVALID_ARGUMENT,
+           "expected 0 rows or more, and groups that divide the width, got %lld rows of %lld in "
+           "groups of %lld",
+           (long long)rows, (long long)width, (long long)group);
+  table t = {.indices = indices,
+             .rows = (size_t)rows,
+             .width = (size_t)width,
+             .group = (size_t)group,
+             .n_groups = (size_t)(width / group)};
+  ET_TRY(read_table(ctx, args, &t));
+  ET_TRY(check_indices(ctx, &t));
+  eti_shape shape = eti_shape_of(indices);
+  shape.sizes[shape.rank++] = (int32_t)width;
+  ET_TRY(eti_resize(ctx, out, &shape));
+  ET_CHECK(out->dtype == ET_F32 && eti_is_contiguous(out), ctx->err, ET_INVALID_ARGUMENT,
+           "out: expected contiguous f32, got %s", et_dtype_name((et_dtype)out->dtype));
+  t.out = out->data;
+  et_parallel_for(ctx->pool, look_up_rows, &t, indices->numel, SMALL / (t.width + 1) + 1);
+  return ET_OK;
+}

@@ -1,0 +1,61 @@
+"""A causal language model from a folder in the layout of transformers, its weights mapped.
+
+The model is built from config.json without values; each parameter is then a tensor of the mapped
+checkpoint, so that no weight is copied before it is quantized.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from executorch_py.extension.llm.checkpoint import Checkpoint, CheckpointError, open_folder
+from executorch_py.terminal_text import quoted_list
+
+
+def load_folder(folder: Path) -> Any:
+    """The model of a folder, for inference, with parameters in the checkpoint's dtypes."""
+    from transformers import AutoConfig, AutoModelForCausalLM
+    from transformers.initialization import no_init_weights
+
+    config = AutoConfig.from_pretrained(folder)
+    with no_init_weights():
+        build: Any = AutoModelForCausalLM.from_config
+        model = build(config, dtype=torch.float32)
+    set_parameters(model, open_folder(folder))
+    return model.eval()
+
+
+def set_parameters(model: torch.nn.Module, checkpoint: Checkpoint) -> None:
+    """Makes each parameter of a model a tensor of the checkpoint, of the same name and shape."""
+    tied = dict(getattr(model, "all_tied_weights_keys", None) or {})
+    missing = []
+    for name, parameter in list(model.named_parameters(remove_duplicate=False)):
+        source = name if name in checkpoint else tied.get(name, name)
+        if source not in checkpoint:
+            missing.append(name)
+            continue
+        tensor = checkpoint[source]
+        if tensor.shape != parameter.shape:
+            raise CheckpointError(
+                f"{checkpoint.where}: tensor {source!r}: expected shape "
+                f"{list(parameter.shape)}, got {list(tensor.shape)}"
+            )
+        owner, _, leaf = name.rpartition(".")
+        setattr(model.get_submodule(owner), leaf, torch.nn.Parameter(tensor, requires_grad=False))
+    if missing:
+        raise CheckpointError(
+            f"{checkpoint.where}: expected tensors {quoted_list(missing[:6])}"
+            f"{' and more' if len(missing) > 6 else ''}, got none of these names"
+        )
+
+
+def widen_parameters(model: torch.nn.Module) -> None:
+    """Parameters in f32, in which models compute."""
+    for module in model.modules():
+        for name, parameter in list(module.named_parameters(recurse=False)):
+            if parameter.dtype != torch.float32:
+                wide = torch.nn.Parameter(parameter.to(torch.float32), requires_grad=False)
+                setattr(module, name, wide)

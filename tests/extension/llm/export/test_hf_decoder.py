@@ -1,0 +1,144 @@
+"""Decoders of transformers with caches: logits of the runtime beside those of eager torch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from support.tolerance import F32_LAYERS, assert_near
+
+from executorch_py.extension.llm.export.hf_attention import UnsupportedDecoder
+from executorch_py.extension.llm.export.hf_decoder import Decoder, export_decoder
+from executorch_py.extension.llm.export.quantized_linear import quantize_layers
+from executorch_py.runtime import Runtime
+
+N_TOKENS, CAPACITY = 20, 32
+SCALED_ROPE = {
+    "rope_type": "llama3",
+    "rope_theta": 10000.0,
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 64,
+}
+# Name -> the class's prefix, and what its configuration has beside the sizes below.
+FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
+    "Llama": ("Llama", {}),
+    "Llama, scaled rope, tied": (
+        "Llama",
+        {"rope_parameters": SCALED_ROPE, "tie_word_embeddings": True},
+    ),
+    "Llama, biases": ("Llama", {"attention_bias": True, "mlp_bias": True}),
+    "Qwen2, biases of q, k and v": ("Qwen2", {}),
+    "Qwen3, norms of q and k": ("Qwen3", {"head_dim": 32}),
+    "Phi-3, joint projections": ("Phi3", {}),
+    "Phi-4-mini, partial rope": ("Phi3", {"partial_rotary_factor": 0.5, "head_dim": 16}),
+    "SmolLM3, layers without rope": ("SmolLM3", {"no_rope_layers": [1, 0]}),
+    "Granite, scaled residuals": (
+        "Granite",
+        {"attention_multiplier": 0.3, "residual_multiplier": 0.5, "logits_scaling": 2.0},
+    ),
+    "OLMo 2, norms after layers": ("Olmo2", {}),
+}
+
+
+def build(prefix: str, more: dict[str, Any]) -> Any:
+    sizes = {
+        "hidden_size": 64,
+        "intermediate_size": 128,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "vocab_size": 300,
+        "max_position_embeddings": 512,
+        "pad_token_id": 0,
+        "bos_token_id": 1,
+        "eos_token_id": 2,
+    }
+    torch.manual_seed(0)
+    config = getattr(transformers, f"{prefix}Config")(**{**sizes, **more})
+    return getattr(transformers, f"{prefix}ForCausalLM")(config).eval()
+
+
+def tokens() -> torch.Tensor:
+    return torch.randint(3, 300, (1, N_TOKENS), generator=torch.Generator().manual_seed(3))
+
+
+def method_of(model: Any, **options: Any) -> Any:
+    program = export_decoder(Decoder(model, CAPACITY, **options))
+    return Runtime.get().load_program(program.buffer).load_method("forward")
+
+
+def call(method: Any, ids: torch.Tensor, start: int) -> torch.Tensor:
+    result: torch.Tensor = method.execute([ids, torch.tensor([start])])[0]
+    return result
+
+
+@pytest.mark.parametrize(("prefix", "more"), FAMILIES.values(), ids=FAMILIES)
+def test_logits_are_those_of_eager_torch_for_a_prompt_and_each_next_token(
+    prefix: str, more: dict[str, Any]
+) -> None:
+    model, ids = build(prefix, more), tokens()
+    with torch.no_grad():
+        wanted = model(ids, use_cache=False).logits
+    method = method_of(model)
+    found = [call(method, ids[:, :12], 0)]
+    found += [call(method, ids[:, i : i + 1], i) for i in range(12, N_TOKENS)]
+    assert_near(torch.cat(found), wanted[0, 11:], F32_LAYERS)
+
+
+def test_all_logits_are_returned_when_they_are_asked_for() -> None:
+    model, ids = build("Llama", {}), tokens()
+    with torch.no_grad():
+        wanted = model(ids, use_cache=False).logits
+    method = method_of(model, all_logits=True)
+    found = torch.cat([call(method, ids[:, :9], 0), call(method, ids[:, 9:], 9)], 1)
+    assert_near(found, wanted, F32_LAYERS)
+
+
+def test_a_prompt_in_pieces_gives_the_bits_of_the_prompt_at_once() -> None:
+    model, ids = build("Llama", {}), tokens()
+    method = method_of(model)
+    at_once = call(method, ids, 0)
+    call(method, ids[:, :7], 0)
+    call(method, ids[:, 7:8], 7)
+    assert torch.equal(call(method, ids[:, 8:], 8), at_once)
+
+
+def test_a_decoder_with_windows_is_refused_by_the_name_of_the_part() -> None:
+    model = build("Mistral", {"sliding_window": 8})
+    with pytest.raises(UnsupportedDecoder, match="layer 0: no sliding_window"):
+        export_decoder(Decoder(model, CAPACITY))
+
+
+@pytest.mark.parametrize("tied", [False, True], ids=["two tables", "one table"])
+def test_quantized_layers_give_the_logits_of_the_same_module_in_eager_torch(tied: bool) -> None:
+    model, ids = build("Llama", {"tie_word_embeddings": tied}), tokens()
+    assert quantize_layers(model, 32) == {}
+    decoder = Decoder(model, CAPACITY)
+    with torch.no_grad():
+        wanted = decoder(ids, torch.tensor([0]))
+    method = Runtime.get().load_program(export_decoder(decoder).buffer).load_method("forward")
+    assert_near(call(method, ids, 0), wanted, F32_LAYERS)
+
+
+def test_a_table_that_two_layers_share_is_in_the_file_once() -> None:
+    sizes = []
+    for tied in (False, True):
+        model = build("Llama", {"tie_word_embeddings": tied, "vocab_size": 4000})
+        quantize_layers(model, 32)
+        sizes.append(len(export_decoder(Decoder(model, CAPACITY)).buffer))
+    table_bytes = 4000 * (64 // 2 + 64 // 32 * 2)
+    assert sizes[0] - sizes[1] >= table_bytes
+
+
+def test_layers_that_stay_float_are_named_with_the_reason() -> None:
+    model = build("Llama", {"intermediate_size": 100})
+    left = quantize_layers(model, 32, keep=("lm_head",))
+    assert left == {
+        "lm_head": "as asked",
+        "model.layers.0.mlp.down_proj": "100 terms of a row are no multiple of 32",
+        "model.layers.1.mlp.down_proj": "100 terms of a row are no multiple of 32",
+    }

@@ -36,7 +36,7 @@ def _open_index(folder: Path) -> Checkpoint:
         files = sorted(set(places.values()))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise CheckpointError(
-            f"{path}: expected a weight_map of names to files ({error})"
+            f"{path}: expected a weight_map of names to files, got {error!r}"
         ) from None
     parts = {}
     for file in files:

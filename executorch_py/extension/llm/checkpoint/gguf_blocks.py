@@ -105,7 +105,7 @@ def _numbers(name: str, dtype: torch.dtype) -> Block:
     return Block(name, 1, dtype.itemsize, dtype, _plain(dtype))
 
 
-# By the number of the type in a file.
+# Types of tensors by their numbers in a file.
 BLOCKS = {
     0: _numbers("F32", torch.float32),
     1: _numbers("F16", torch.float16),

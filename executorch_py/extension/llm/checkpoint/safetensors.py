@@ -72,7 +72,9 @@ def _header(path: Path, text: bytes) -> dict[str, Any]:
     except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
         raise CheckpointError(f"{path}: expected a JSON header, got {error}") from None
     if not isinstance(header, dict):
-        raise CheckpointError(f"{path}: expected a JSON object as header")
+        raise CheckpointError(
+            f"{path}: expected a JSON object as header, got a {type(header).__name__}"
+        )
     return header
 
 

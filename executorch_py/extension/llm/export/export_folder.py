@@ -15,8 +15,8 @@ def export_folder(
 ) -> ExecutorchProgramManager:
     """The program of a decoder whose config.json and weights are in `folder`.
 
-    Its method is forward(tokens i64 [1, S], input_pos i64 [1]) -> logits f32 [1, vocabulary] of the
-    last token, and its caches have `capacity` positions. Weights of linear layers and embeddings
+    The method forward(tokens i64 [1, S], input_pos i64 [1]) returns the logits f32 [1, vocabulary]
+    of the last token; the caches have `capacity` positions. Weights of linear layers and embeddings
     have 4 bits in groups of `group` terms, or stay f32 with None. CheckpointError for a folder that
     is damaged or does not fit its configuration; UnsupportedDecoder for attention that is not
     supported.

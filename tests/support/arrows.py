@@ -77,8 +77,8 @@ C_ARROWS: dict[str, set[str]] = {
     "kernels/op/conv": {"runtime", "kernels", "kernels/sizes.h"}
     | _kernels("lib", "micro")
     | _micro("conv", "convert", "gemm"),
-    "kernels/op/pool": {"runtime", "kernels"}
-    | _kernels("dtype_sets.h", "is_nan.h", "lib")
+    "kernels/op/pool": {"runtime", "kernels", "kernels/sizes.h"}
+    | _kernels("dtype_sets.h", "is_nan.h", "lib", "micro")
     | _micro("convert", "pool"),
     "kernels/op/quantized": {"runtime", "kernels", "kernels/lib", "kernels/sizes.h"}
     | _micro("convert", "eltwise", "qgemm", "quantized"),

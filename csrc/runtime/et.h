@@ -681,8 +681,9 @@ typedef struct et_file_map {
 ET_API et_status et_file_map_open(et_file_map *map, const char *path, et_error *err);
 ET_API void et_file_map_close(et_file_map *map);
 
-// A small pool of POSIX threads in caller storage: workers sleep when idle. One run() at a time; a
-// second one, from another thread, is executed inline by its caller.
+// A small pool of POSIX threads in caller storage. Workers sleep soon after a job, and are woken
+// when the time of jobs is worth it. On Linux they are kept off the CPU of the thread that calls
+// run(). One run() at a time; a second one, from another thread, is executed inline by its caller.
 typedef struct et_thread_pool et_thread_pool;
 ET_API size_t et_thread_pool_bytes(size_t n_threads);
 // n_threads ≥ 1, the caller counted; memory 64-aligned, et_thread_pool_bytes(n_threads) bytes.

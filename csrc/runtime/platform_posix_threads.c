@@ -1,10 +1,16 @@
 // platform_posix_threads.c — a small thread pool in caller storage, behind the et_pool interface.
-// A worker without work spins for two milliseconds, because a model's next kernel usually comes
-// soon and waking a thread is slow, above all in a virtual machine. Then it sleeps until it is
-// woken, so an idle pool costs nothing. After the first microseconds it yields its core between two
-// looks. The caller closes a job when the last item is claimed; a worker that wakes late finds it
-// closed and sleeps on, so nobody waits for a sleeping thread.
-#define _POSIX_C_SOURCE 200809L
+//
+// Workers without work spin for a moment, since a model's next kernel usually comes soon; then they
+// sleep. Waking a thread costs its caller time, above all in a virtual machine, and the thread
+// starts later still. So sleeping workers are woken by measured time:
+//   at the first item      if the jobs after the previous wake were worth it;
+//   between two items      when the caller has spent WAKE_NS in a burst of jobs.
+// A burst is a sequence of jobs with less than SPIN_NS between two.
+//
+// The caller closes a job when the last item is claimed. A worker that wakes late finds it closed,
+// so nobody waits for a sleeping thread. Workers are kept off the caller's CPU: kernels of virtual
+// machines may start or wake a thread on the CPU of its creator, where the two only take turns.
+#define _GNU_SOURCE  // sched_getcpu, pthread_setaffinity_np
 #include "runtime/check.h"
 #include "runtime/config.h"
 #include "runtime/et.h"
@@ -14,25 +20,41 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <time.h>
 
-#define SPINS 4000             // some 10 to 200 microseconds
-#define SPINS_BETWEEN 16       // between two yields of the core
-#define SPIN_NS (2 * 1000000)  // time that a thread spins before it sleeps
+#define SPIN_NS 50000u        // time that a worker spins before it sleeps
+#define WAKE_NS 50000u        // work that is worth waking a thread for
+#define PATIENCE_NS 2000000u  // time that the caller spins for workers that still run an item
+#define LOOKS 16              // between two readings of the clock
+#define CACHE_LINE 64
+
+// Parts of pool->gate: the number of the job, whether workers may enter it, how many are inside.
+#define JOB_ONE (UINT64_C(1) << 32)
+#define IS_OPEN (UINT64_C(1) << 31)
+#define INSIDE (IS_OPEN - 1)
 
 struct et_thread_pool {
-  pthread_mutex_t lock;
-  pthread_cond_t wake;   // a job was opened, or the pool is to stop
-  pthread_cond_t done;   // the last worker left a closed job
-  atomic_bool is_used;   // some thread is inside run_task()
-  atomic_uint n_jobs;    // opened so far; changes under the lock
-  atomic_uint n_inside;  // workers in the current job; changes under the lock
-  atomic_size_t next;    // first item not yet claimed
-  bool is_open, must_stop;
-  size_t n_sleeping;
+  // The open job. A worker that waits reads this cache line only.
+  atomic_uint_fast64_t gate;
   et_task task;
   void *task_ctx;
   size_t n;
+  atomic_bool must_stop;
+  _Alignas(CACHE_LINE) atomic_size_t next;   // first item not yet claimed
+  _Alignas(CACHE_LINE) atomic_bool is_used;  // a thread is inside run_task()
+  atomic_uint n_sleeping;                    // changes under the lock
+  atomic_uint_fast64_t slept_ns;             // when a worker went to sleep last
+  pthread_mutex_t lock;
+  pthread_cond_t wake;  // a job was opened, or the pool is to stop
+  pthread_cond_t done;  // the last worker left a closed job
+  // The caller's, who has is_used.
+  uint64_t woken_ns;  // when workers were woken last; 0: they slept through the last burst
+  uint64_t alone_ns;  // time spent in jobs of this burst while workers slept
+  uint64_t end_ns;    // end of the last of these jobs
+  bool pays;          // workers are woken at the first job
+  int caller_cpu;     // that workers are kept off; -1: none
+#if defined(__linux__)
+  cpu_set_t cpus;  // of the thread that made the pool
+#endif
   size_t n_workers;
   pthread_t workers[];
 };
@@ -45,72 +67,158 @@ static inline void relax(void) {
 #endif
 }
 
-static int64_t now_ns(void) {
-  struct timespec t;
-  (void)clock_gettime(CLOCK_MONOTONIC, &t);
-  return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+// ---- Placement of workers
+
+#if defined(__linux__)
+
+static void keep_off_this_cpu(et_thread_pool *pool) {
+  const int cpu = sched_getcpu();
+  if (cpu == pool->caller_cpu || cpu < 0 || cpu >= CPU_SETSIZE) return;
+  pool->caller_cpu = cpu;
+  cpu_set_t others = pool->cpus;
+  CPU_CLR((size_t)cpu, &others);
+  if (CPU_COUNT(&others) == 0) return;
+  for (size_t i = 0; i < pool->n_workers; i++)
+    (void)pthread_setaffinity_np(pool->workers[i], sizeof others, &others);
 }
 
-// Returns when *counter (differs from value) == differs, or after SPIN_NS.
-static void spin_until(const atomic_uint *counter, unsigned value, bool differs) {
-  for (int i = 0; i < SPINS; i++) {
-    if ((atomic_load_explicit(counter, memory_order_relaxed) != value) == differs) return;
-    relax();
-  }
-  const int64_t end = now_ns() + SPIN_NS;
-  do {
-    (void)sched_yield();
-    for (int i = 0; i < SPINS_BETWEEN; i++) {
-      if ((atomic_load_explicit(counter, memory_order_relaxed) != value) == differs) return;
-      relax();
-    }
-  } while (now_ns() < end);
+static void read_cpus(et_thread_pool *pool) {
+  pool->caller_cpu = -1;
+  // With more CPUs than a set holds none can be read, and workers are left where they are.
+  if (sched_getaffinity(0, sizeof pool->cpus, &pool->cpus) != 0) CPU_ZERO(&pool->cpus);
 }
 
-// Waits by spinning: the lock is held for a few instructions only, and sleeping would take far
-// longer.
-static void lock(et_thread_pool *pool) {
-  for (int i = 0; i < SPINS; i++) {
-    if (pthread_mutex_trylock(&pool->lock) == 0) return;
-    relax();
-  }
-  (void)pthread_mutex_lock(&pool->lock);
+#else
+
+static void keep_off_this_cpu(et_thread_pool *pool) {
+  (void)pool;
+}
+static void read_cpus(et_thread_pool *pool) {
+  pool->caller_cpu = -1;
 }
 
-static void unlock(et_thread_pool *pool) {
-  (void)pthread_mutex_unlock(&pool->lock);
-}
+#endif
+
+// ---- Workers
 
 static void run_items(et_thread_pool *pool, et_task task, void *ctx, size_t n) {
   size_t i;
   while ((i = atomic_fetch_add_explicit(&pool->next, 1, memory_order_relaxed)) < n) task(ctx, i);
 }
 
+static void sleep_until_next(et_thread_pool *pool, uint64_t seen) {
+  (void)pthread_mutex_lock(&pool->lock);
+  atomic_fetch_add(&pool->n_sleeping, 1);
+  while (atomic_load(&pool->gate) / JOB_ONE == seen) {
+    atomic_store(&pool->slept_ns, et_clock_ns());
+    (void)pthread_cond_wait(&pool->wake, &pool->lock);
+  }
+  atomic_fetch_sub(&pool->n_sleeping, 1);
+  (void)pthread_mutex_unlock(&pool->lock);
+}
+
+// Returns the gate once it has another job than `seen`.
+static uint64_t await_job(et_thread_pool *pool, uint64_t seen) {
+  const uint64_t end = et_clock_ns() + SPIN_NS;
+  do {
+    for (int i = 0; i < LOOKS; i++) {
+      const uint64_t gate = atomic_load_explicit(&pool->gate, memory_order_acquire);
+      if (gate / JOB_ONE != seen) return gate;
+      relax();
+    }
+  } while (et_clock_ns() < end);
+  sleep_until_next(pool, seen);
+  return atomic_load(&pool->gate);
+}
+
+static void leave(et_thread_pool *pool) {
+  if ((atomic_fetch_sub(&pool->gate, 1) & (IS_OPEN | INSIDE)) != 1) return;
+  (void)pthread_mutex_lock(&pool->lock);
+  (void)pthread_cond_signal(&pool->done);
+  (void)pthread_mutex_unlock(&pool->lock);
+}
+
 static void *work(void *arg) {
   et_thread_pool *pool = arg;
-  unsigned seen = 0;
+  uint64_t seen = 0;
   for (;;) {
-    spin_until(&pool->n_jobs, seen, true);
-    lock(pool);
-    while (!pool->must_stop && atomic_load(&pool->n_jobs) == seen) {
-      pool->n_sleeping++;
-      (void)pthread_cond_wait(&pool->wake, &pool->lock);
-      pool->n_sleeping--;
+    uint64_t gate = await_job(pool, seen);
+    if (atomic_load(&pool->must_stop)) return NULL;
+    while ((gate & IS_OPEN) != 0 && !atomic_compare_exchange_weak(&pool->gate, &gate, gate + 1)) {
     }
-    seen = atomic_load(&pool->n_jobs);
-    const bool must_stop = pool->must_stop, is_open = pool->is_open;
-    const et_task task = pool->task;
-    void *ctx = pool->task_ctx;
-    const size_t n = pool->n;
-    if (is_open && !must_stop) atomic_fetch_add(&pool->n_inside, 1);
-    unlock(pool);
-    if (must_stop) return NULL;
-    if (!is_open) continue;
-    run_items(pool, task, ctx, n);
-    lock(pool);
-    if (atomic_fetch_sub(&pool->n_inside, 1) == 1) (void)pthread_cond_signal(&pool->done);
-    unlock(pool);
+    seen = gate / JOB_ONE;
+    if ((gate & IS_OPEN) == 0) continue;
+    run_items(pool, pool->task, pool->task_ctx, pool->n);
+    leave(pool);
   }
+}
+
+// ---- The caller
+
+static void wake_workers(et_thread_pool *pool) {
+  keep_off_this_cpu(pool);
+  pool->woken_ns = et_clock_ns();
+  // A worker that is about to wait has the lock.
+  (void)pthread_mutex_lock(&pool->lock);
+  (void)pthread_mutex_unlock(&pool->lock);
+  (void)pthread_cond_broadcast(&pool->wake);
+}
+
+// Whether workers that sleep are woken at the first item of a job.
+static bool wakes_at_once(et_thread_pool *pool, uint64_t now_ns) {
+  if (pool->woken_ns != 0) {
+    pool->pays = atomic_load(&pool->slept_ns) >= pool->woken_ns + SPIN_NS + 2 * WAKE_NS;
+    pool->woken_ns = 0;
+    pool->alone_ns = 0;
+  } else if (now_ns >= pool->end_ns + SPIN_NS) {
+    pool->alone_ns = 0;
+  }
+  return pool->pays;
+}
+
+// Runs the items of a job while workers sleep, and wakes them when that is worth it.
+static void run_items_alone(et_thread_pool *pool, et_task task, void *ctx, size_t n) {
+  const uint64_t begin_ns = et_clock_ns();
+  if (wakes_at_once(pool, begin_ns)) {
+    wake_workers(pool);
+    run_items(pool, task, ctx, n);
+    return;
+  }
+  const uint64_t before_ns = pool->alone_ns;
+  size_t i;
+  while ((i = atomic_fetch_add_explicit(&pool->next, 1, memory_order_relaxed)) < n) {
+    task(ctx, i);
+    if (pool->woken_ns != 0) continue;
+    pool->end_ns = et_clock_ns();
+    pool->alone_ns = before_ns + pool->end_ns - begin_ns;
+    // The caller takes the next item, a worker needs another one.
+    if (pool->alone_ns >= WAKE_NS && i + 2 < n) wake_workers(pool);
+  }
+  if (pool->alone_ns >= 2 * WAKE_NS) pool->pays = true;
+}
+
+// Whether workers sleep that have not been woken since.
+static bool has_sleepers(const et_thread_pool *pool) {
+  return atomic_load(&pool->n_sleeping) > 0 &&
+         (pool->woken_ns == 0 || atomic_load(&pool->slept_ns) > pool->woken_ns);
+}
+
+static void await_workers(et_thread_pool *pool) {
+  if ((atomic_fetch_and(&pool->gate, ~IS_OPEN) & INSIDE) == 0) return;
+  const uint64_t begin_ns = et_clock_ns();
+  for (uint64_t ns = 0; ns < PATIENCE_NS; ns = et_clock_ns() - begin_ns) {
+    for (int i = 0; i < LOOKS; i++) {
+      if ((atomic_load_explicit(&pool->gate, memory_order_acquire) & INSIDE) == 0) return;
+      relax();
+    }
+    if (ns < SPIN_NS) continue;
+    keep_off_this_cpu(pool);  // a worker may wait for it
+    (void)sched_yield();
+  }
+  (void)pthread_mutex_lock(&pool->lock);
+  while ((atomic_load(&pool->gate) & INSIDE) != 0)
+    (void)pthread_cond_wait(&pool->done, &pool->lock);
+  (void)pthread_mutex_unlock(&pool->lock);
 }
 
 static void run_task(void *ctx, et_task task, void *task_ctx, size_t n) {
@@ -119,26 +227,17 @@ static void run_task(void *ctx, et_task task, void *task_ctx, size_t n) {
     for (size_t i = 0; i < n; i++) task(task_ctx, i);
     return;
   }
-  lock(pool);
   pool->task = task;
   pool->task_ctx = task_ctx;
   pool->n = n;
-  atomic_store(&pool->next, 0);
-  pool->is_open = true;
-  atomic_fetch_add(&pool->n_jobs, 1);
-  const bool must_wake = pool->n_sleeping > 0;
-  unlock(pool);
-  if (must_wake) (void)pthread_cond_broadcast(&pool->wake);
-
-  run_items(pool, task, task_ctx, n);
-
-  lock(pool);
-  pool->is_open = false;
-  unlock(pool);
-  spin_until(&pool->n_inside, 0, false);
-  lock(pool);
-  while (atomic_load(&pool->n_inside) > 0) (void)pthread_cond_wait(&pool->done, &pool->lock);
-  unlock(pool);
+  atomic_store_explicit(&pool->next, 0, memory_order_relaxed);
+  atomic_store(&pool->gate, (atomic_load(&pool->gate) / JOB_ONE + 1) * JOB_ONE + IS_OPEN);
+  if (has_sleepers(pool)) {
+    run_items_alone(pool, task, task_ctx, n);
+  } else {
+    run_items(pool, task, task_ctx, n);
+  }
+  await_workers(pool);
   atomic_store(&pool->is_used, false);
 }
 
@@ -161,6 +260,8 @@ et_status et_thread_pool_init(et_thread_pool **out, et_span memory, size_t n_thr
                pthread_cond_init(&pool->wake, NULL) == 0 &&
                pthread_cond_init(&pool->done, NULL) == 0,
            err, ET_OUT_OF_RESOURCES, "the system has no more locks");
+  pool->pays = true;
+  read_cpus(pool);
   // Workers block all signals: they are for the program's own threads.
   sigset_t all, before;
   (void)sigfillset(&all);
@@ -176,18 +277,18 @@ et_status et_thread_pool_init(et_thread_pool **out, et_span memory, size_t n_thr
     return ET_FAIL(err, ET_OUT_OF_RESOURCES, "thread pool: expected %zu threads, got %zu started",
                    n_threads, n_started + 1);
   }
+  keep_off_this_cpu(pool);
   *out = pool;
   return ET_OK;
 }
 
 void et_thread_pool_deinit(et_thread_pool *pool) {
   if (pool == NULL) return;
-  lock(pool);
-  pool->must_stop = true;
-  // The stop counts as a job, so that spinning workers notice it.
-  atomic_fetch_add(&pool->n_jobs, 1);
+  (void)pthread_mutex_lock(&pool->lock);
+  atomic_store(&pool->must_stop, true);
+  atomic_fetch_add(&pool->gate, JOB_ONE);  // a job that is never open
   (void)pthread_cond_broadcast(&pool->wake);
-  unlock(pool);
+  (void)pthread_mutex_unlock(&pool->lock);
   for (size_t i = 0; i < pool->n_workers; i++) (void)pthread_join(pool->workers[i], NULL);
   (void)pthread_cond_destroy(&pool->done);
   (void)pthread_cond_destroy(&pool->wake);

@@ -1,12 +1,18 @@
 // Tests of et_parallel_for and of the POSIX thread pool: every item once, at any number of threads,
-// nested and at once. Under the tsan preset they are also the test for data races.
+// nested and at once; workers sleep, wake and are placed as the pool promises. Under the tsan
+// preset they are also the test for data races.
+#define _GNU_SOURCE  // sched_getaffinity
 #include "runtime/et.h"
 
 #include "et_test.h"
 
+#include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <sys/resource.h>
+#include <time.h>
 
 #define MAX_ITEMS 1000
 
@@ -123,6 +129,114 @@ static void a_pool_can_end_without_ever_having_worked(void) {
   et_thread_pool_deinit(NULL);
 }
 
+// ---- Sleeping workers
+
+static void rest(long ms) {
+  const struct timespec time = {.tv_nsec = ms * 1000000};
+  (void)nanosleep(&time, NULL);
+}
+
+static void do_nothing(void *ctx, size_t i) {
+  (void)ctx;
+  (void)i;
+}
+
+static double processor_ms(void) {
+  struct rusage use;
+  (void)getrusage(RUSAGE_SELF, &use);
+  return (double)(use.ru_utime.tv_sec + use.ru_stime.tv_sec) * 1e3 +
+         (double)(use.ru_utime.tv_usec + use.ru_stime.tv_usec) / 1e3;
+}
+
+static void workers_without_a_job_use_no_processor_time(void) {
+  pool_rig r = start(4);
+  r.handle.run(r.handle.ctx, do_nothing, NULL, 100);
+  const double before = processor_ms();
+  rest(400);
+  const double used = processor_ms() - before;
+  stop(&r);
+  EXPECT(used < 100);  // of 1200 that three workers could use
+}
+
+static long sleeps_so_far(void) {
+  struct rusage use;
+  (void)getrusage(RUSAGE_SELF, &use);
+  return use.ru_nvcsw;
+}
+
+// A worker that was woken sleeps again, which the system counts. The caller sleeps once a job. The
+// system may interrupt jobs for so long that the pool takes them for long ones, but not always.
+static void short_jobs_with_pauses_wake_no_worker(void) {
+  pool_rig r = start(2);
+  bool is_undisturbed = false;
+  for (int round = 0; round < 20 && !is_undisturbed; round++) {
+    const long before = sleeps_so_far();
+    for (int i = 0; i < 10; i++) {
+      r.handle.run(r.handle.ctx, do_nothing, NULL, 2);
+      rest(20);
+    }
+    is_undisturbed = sleeps_so_far() - before < 15;  // 20 if each job wakes the worker
+  }
+  stop(&r);
+  EXPECT(is_undisturbed);
+}
+
+typedef struct sharing {
+  pthread_t caller;
+  atomic_uint n_shared;  // items that a worker ran
+  atomic_int n_cpus;     // that a worker may run on
+} sharing;
+
+static void pass_a_millisecond(void *ctx, size_t i) {
+  (void)i;
+  sharing *s = ctx;
+  rest(1);
+  if (pthread_equal(pthread_self(), s->caller)) return;
+  atomic_fetch_add(&s->n_shared, 1);
+#if defined(__linux__)
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) == 0) atomic_store(&s->n_cpus, CPU_COUNT(&set));
+#endif
+}
+
+static void long_jobs_wake_workers_after_short_ones(void) {
+  pool_rig r = start(2);
+  sharing s = {.caller = pthread_self()};
+  for (int i = 0; i < 5; i++) {
+    r.handle.run(r.handle.ctx, do_nothing, NULL, 2);
+    rest(5);
+  }
+  r.handle.run(r.handle.ctx, pass_a_millisecond, &s, 100);
+  stop(&r);
+  EXPECT(atomic_load(&s.n_shared) > 0);
+}
+
+// A job of two items is over before a worker wakes: the caller takes the second one. The next job
+// wakes workers at once.
+static void workers_are_woken_at_once_after_a_long_job_of_two_items(void) {
+  pool_rig r = start(2);
+  sharing s = {.caller = pthread_self()};
+  for (int i = 0; i < 5; i++) {
+    r.handle.run(r.handle.ctx, do_nothing, NULL, 2);
+    rest(5);
+  }
+  for (int i = 0; i < 20; i++) r.handle.run(r.handle.ctx, pass_a_millisecond, &s, 2);
+  stop(&r);
+  EXPECT(atomic_load(&s.n_shared) > 0);
+}
+
+static void workers_may_use_every_cpu_but_the_callers(void) {
+#if defined(__linux__)
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) != 0 || CPU_COUNT(&set) < 2) return;
+  pool_rig r = start(2);
+  sharing s = {.caller = pthread_self()};
+  r.handle.run(r.handle.ctx, pass_a_millisecond, &s, 100);
+  stop(&r);
+  EXPECT(atomic_load(&s.n_cpus) == CPU_COUNT(&set) - 1);
+#endif
+}
+
 static void wrong_pools_are_refused(void) {
   et_thread_pool *pool = NULL;
   et_error err;
@@ -151,6 +265,11 @@ static const et_test tests[] = {
     ET_CASE(many_jobs_in_a_row_leave_nothing_behind),
     ET_CASE(a_second_caller_at_the_same_time_is_served_inline),
     ET_CASE(a_pool_can_end_without_ever_having_worked),
+    ET_CASE(workers_without_a_job_use_no_processor_time),
+    ET_CASE(short_jobs_with_pauses_wake_no_worker),
+    ET_CASE(long_jobs_wake_workers_after_short_ones),
+    ET_CASE(workers_are_woken_at_once_after_a_long_job_of_two_items),
+    ET_CASE(workers_may_use_every_cpu_but_the_callers),
     ET_CASE(wrong_pools_are_refused),
     ET_CASE(there_is_at_least_one_cpu_and_time_does_not_go_back),
 };

@@ -20,6 +20,7 @@ static void free_args(eti_xnn_engine *engine) {
   eti_xnn_free(engine->args);
   eti_xnn_free(engine->given);
   eti_xnn_free(engine->externs);
+  eti_xnn_free(engine->pool.costs);
 }
 
 void eti_xnn_engine_free(eti_xnn_engine *engine) {
@@ -45,6 +46,19 @@ static et_status alloc_args(eti_xnn_engine *engine, et_error *err) {
     if (!extern_->is_input && !extern_->is_output) continue;
     engine->externs[engine->n_active++].id = (uint32_t)k;
   }
+  return ET_OK;
+}
+
+// Room for twice as many jobs as nodes, half empty.
+static et_status alloc_costs(eti_xnn_engine *engine, et_error *err) {
+  size_t n = 16;
+  while (n < 4 * engine->graph.n_nodes) n *= 2;
+  engine->pool.costs = eti_xnn_alloc(n * sizeof *engine->pool.costs);
+  ET_CHECK(engine->pool.costs != NULL, err, ET_DELEGATE_OUT_OF_MEMORY,
+           "out of memory: the costs of %zu nodes", engine->graph.n_nodes);
+  engine->pool.n_costs = n;
+  engine->pool.clock_ns = et_clock_ns;
+  eti_xnn_forget_job_costs(&engine->pool);
   return ET_OK;
 }
 
@@ -79,6 +93,7 @@ static et_status build_engine(eti_xnn_delegate *delegate, eti_xnn_alloc_region *
                                        .on_discardable_ctx = delegate->options.on_spent_ctx};
   ET_TRY(eti_xnn_graph_build(&engine->graph, &config, err));
   ET_TRY(alloc_args(engine, err));
+  ET_TRY(alloc_costs(engine, err));
   engine->weights.arena.expected = engine->graph.packed_bytes;
   engine->weights.on_packed = eti_xnn_graph_on_packed;
   engine->weights.on_packed_ctx = &engine->graph;

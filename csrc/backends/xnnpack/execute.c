@@ -86,6 +86,7 @@ static void reshape_runtime(void *ctx) {
                                            engine->given[k].dims);
   }
   if (r->status == xnn_status_success) r->status = xnn_reshape_runtime(engine->runtime);
+  eti_xnn_forget_job_costs(&engine->pool);
   if (r->status != xnn_status_success) return;
   eti_xnn_tuned_after_reshape(engine->runtime, pthreadpool_get_threads_count(&engine->pool),
                               &engine->schedules);

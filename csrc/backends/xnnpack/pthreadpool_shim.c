@@ -2,11 +2,12 @@
 // et_pool. A range of up to six dimensions is cut into tiles, the last one or two dimensions by a
 // tile size, the others one by one. Every thread has a range of consecutive tiles, so that it tends
 // to read memory that it wrote in the previous operator. When its range is done it steals tiles
-// from the ends of the other threads' ranges. Results do not depend on which thread computes a
-// tile. Knows nothing of operators.
+// from the ends of the other threads' ranges. Jobs that were short when they ran last are not
+// shared. Results do not depend on which thread computes a tile. Knows nothing of operators.
 #include "backends/xnnpack/pthreadpool_shim.h"
 
 #include <stdatomic.h>
+#include <string.h>
 
 #if defined(__SSE__)
 #include <xmmintrin.h>
@@ -54,6 +55,8 @@ struct job {
   size_t n_tiles[MAX_DIMS];
   tile_range *ranges;
   size_t n_threads;
+  uint64_t (*clock_ns)(void);    // NULL: not measured
+  atomic_uint_fast64_t busy_ns;  // of all threads together
 };
 
 size_t pthreadpool_get_threads_count(pthreadpool_t threads) {
@@ -97,6 +100,27 @@ static void restore_mode(float_mode before) {
   (void)before;
 }
 #endif
+
+// ---- Costs of jobs
+
+enum { MAX_PROBES = 4 };
+
+void eti_xnn_forget_job_costs(pthreadpool_t threads) {
+  if (threads->costs != NULL) memset(threads->costs, 0, threads->n_costs * sizeof *threads->costs);
+}
+
+// The entry of a job, which replaces another one's if there is no room; NULL without a table.
+static eti_xnn_job_cost *find_cost(pthreadpool_t threads, const tile_work *work) {
+  if (threads->costs == NULL) return NULL;
+  // A context is a part of an operator, so that its lowest bits are zero.
+  const uintptr_t key = (uintptr_t)work->context ^ ((uintptr_t)work->task << 1);
+  const size_t mask = threads->n_costs - 1, first = (size_t)(key ^ key >> 12) >> 4;
+  eti_xnn_job_cost *cost = &threads->costs[first & mask];
+  for (size_t i = 1; i < MAX_PROBES && cost->key != key && cost->key != 0; i++)
+    cost = &threads->costs[(first + i) & mask];
+  if (cost->key != key) *cost = (eti_xnn_job_cost){.key = key, .ns = UINT64_MAX};
+  return cost;
+}
 
 // ---- Tiles
 
@@ -166,14 +190,16 @@ static void run_and_steal_tiles(const job *j, size_t thread) {
 }
 
 static void run_thread(void *ctx, size_t thread) {
-  const job *j = ctx;
+  job *j = ctx;
   const bool flushes = (j->flags & PTHREADPOOL_FLAG_DISABLE_DENORMALS) != 0;
   const float_mode before = flushes ? flush_subnormals() : (float_mode)0;
+  const uint64_t begin_ns = j->clock_ns == NULL ? 0 : j->clock_ns();
   if (j->n_threads == 1) {
     run_all_tiles(j, j->ranges[0].end);
   } else {
     run_and_steal_tiles(j, thread);
   }
+  if (j->clock_ns != NULL) atomic_fetch_add(&j->busy_ns, j->clock_ns() - begin_ns);
   if (flushes) restore_mode(before);
 }
 
@@ -195,6 +221,8 @@ static void run_job(pthreadpool_t threads, job *j) {
   tile_range ranges[ETI_XNN_MAX_THREADS];
   j->ranges = ranges;
   j->n_threads = thread_count(threads, n);
+  eti_xnn_job_cost *const cost = j->n_threads == 1 ? NULL : find_cost(threads, &j->work);
+  if (cost != NULL && cost->ns < ETI_XNN_SHARED_NS) j->n_threads = 1;
   const size_t each = n / j->n_threads, n_longer = n % j->n_threads;
   size_t begin = 0;
   for (size_t t = 0; t < j->n_threads; t++) {
@@ -205,9 +233,11 @@ static void run_job(pthreadpool_t threads, job *j) {
   }
   if (j->n_threads == 1) {
     run_thread(j, 0);
-  } else {
-    threads->pool->run(threads->pool->ctx, run_thread, j, j->n_threads);
+    return;
   }
+  if (cost != NULL) j->clock_ns = threads->clock_ns;
+  threads->pool->run(threads->pool->ctx, run_thread, j, j->n_threads);
+  if (cost != NULL && j->busy_ns < cost->ns) cost->ns = j->busy_ns;
 }
 
 static void run_tiles(pthreadpool_t threads, tile_work work, uint32_t flags, size_t n_dims,

@@ -28,6 +28,17 @@ SAME_BITS = [
     "3x3 long k",
     "pointwise few pixels",
     "3x3 few pixels",
+    "dilated beyond the image",
+    "dilated to the edges",
+    "dilated to the edges, grouped",
+    "dilated to the edges, strided",
+    "one pixel padded",
+    "one pixel padded, long k",
+    "one pixel padded, whole chunks",
+    "strided to one pixel",
+    "only padding",
+    "1d dilated to the edges",
+    "3d dilated to the edges",
     "3d",
     "grouped",
     "transposed strided",
@@ -206,3 +217,25 @@ def test_padding_times_infinity_is_nan_in_a_plain_one() -> None:
         wanted = torch.ops.aten.convolution(x, w, None, *arguments)
     check_op(torch.ops.aten.convolution.out, x, w, None, *arguments, expected=wanted)
     assert wanted[0, 0, 0].isnan().all()
+
+
+@pytest.mark.parametrize("wild", [float("nan"), float("inf")])
+@pytest.mark.parametrize("name", ["dilated beyond the image", "dilated to the edges"])
+def test_padding_times_packed_weights_that_are_not_finite_is_nan(name: str, wild: float) -> None:
+    x, w, b = tensors(CASES[name], torch.float32)
+    w[0, 0, 0, 0] = wild
+    with torch.backends.mkldnn.flags(enabled=False):
+        wanted = torch.ops.aten.convolution(x, w, b, *CASES[name].arguments())
+    assert wanted[:, 0, 1].isnan().all() and wanted[:, 1:].isfinite().all()
+    for threads in (1, 3):
+        (found,) = run_op(
+            "aten::convolution.out",
+            x,
+            Const(w),
+            b,
+            *CASES[name].arguments(),
+            out=[Out(torch.float32, wanted.shape)],
+            prepared=True,
+            threads=threads,
+        )
+        assert_close(found, wanted)

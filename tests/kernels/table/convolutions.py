@@ -69,6 +69,23 @@ CASES: dict[str, Convolution] = {
     ),
     "dilated": Convolution((1, 4, 20, 20), (6, 4, 3, 3), padding=4, dilation=4),
     "padding beyond input": Convolution((1, 2, 3, 3), (4, 2, 3, 3), padding=5),
+    "dilated beyond the image": Convolution((2, 40, 4, 3), (24, 40, 3, 3), padding=12, dilation=12),
+    "dilated to the edges": Convolution((2, 33, 9, 11), (40, 33, 3, 3), padding=6, dilation=6),
+    "dilated to the edges, grouped": Convolution(
+        (1, 96, 11, 9), (64, 48, 3, 3), padding=(8, 5), dilation=(8, 5), groups=2
+    ),
+    "dilated to the edges, strided": Convolution(
+        (1, 64, 18, 17), (48, 64, 3, 4), stride=(1, 2), padding=(12, 9), dilation=(12, 6)
+    ),
+    "one pixel padded": Convolution((3, 70, 1, 1), (33, 70, 3, 3), padding=1),
+    "one pixel padded, long k": Convolution((1, 300, 1, 1), (20, 300, 3, 3), padding=1),
+    "one pixel padded, whole chunks": Convolution((1, 320, 1, 1), (18, 320, 3, 3), padding=1),
+    "strided to one pixel": Convolution((2, 90, 2, 2), (40, 90, 3, 3), stride=2, padding=1),
+    "only padding": Convolution((1, 16, 1, 1), (24, 16, 1, 1), stride=2, padding=1),
+    "1d dilated to the edges": Convolution((2, 64, 40), (64, 64, 5), padding=64, dilation=32),
+    "3d dilated to the edges": Convolution(
+        (1, 16, 3, 6, 6), (24, 16, 3, 3, 3), padding=(1, 4, 4), dilation=(1, 4, 4)
+    ),
     "kernel is input": Convolution((2, 3, 5, 6), (7, 3, 5, 6)),
     "grouped": Convolution((2, 12, 9, 9), (24, 4, 3, 3), padding=1, groups=3),
     "grouped pointwise": Convolution((1, 32, 6, 6), (32, 8, 1, 1), groups=4),

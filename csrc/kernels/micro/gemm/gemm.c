@@ -275,18 +275,31 @@ static void run_block(const eti_gemm *g, const block *k, bool a_outside) {
 typedef struct rows_block {
   const void *const *rows;  // of all panels, `each` per panel
   size_t each;
+  size_t head, n_k;  // values of k before those of the tiles, and theirs
   block k;
 } rows_block;
+
+// Values of k that tiles may leave out at the beginning: whole segments, and whole chunks unless
+// all the rest is in one chunk. So sums are those of all k.
+static size_t rows_head(const eti_gemm *g) {
+  const size_t segment = g->a.segment, end = g->k - g->a.tail;
+  size_t head = g->a.head / segment * segment;
+  if (head >= end) return end;
+  while (head % ETI_GEMM_CHUNK != 0 && head / ETI_GEMM_CHUNK != (end - 1) / ETI_GEMM_CHUNK)
+    head -= segment;
+  return head;
+}
 
 static void run_rows_tile(const eti_gemm *g, const rows_block *r, size_t ip, size_t jp,
                           const char *ahead, size_t ahead_step) {
   const size_t es = g->kernel->esize, i = ip * g->a.height, j = jp * g->b.height;
   const size_t at = r->k.init == ETI_GEMM_ROWS ? r->k.i + i : r->k.j + j;
-  const eti_gemm_tile tile = {
-      .k = g->k,
-      .rows = r->rows + ip * r->each,
+  const size_t m = eti_at_most(r->k.m - i, g->a.height), n = eti_at_most(r->k.n - j, g->b.height);
+  eti_gemm_tile tile = {
+      .k = r->n_k,
+      .rows = r->rows + ip * r->each + r->head / g->a.segment * m,
       .segment = g->a.segment,
-      .b = panel_at(&r->k.b, jp, es),
+      .b = panel_at(&r->k.b, jp, es) + r->head * r->k.b.k_step * es,
       .b_step = r->k.b.k_step,
       .b_gap = gap_of(&r->k.b, es),
       .c = r->k.c + (i * r->k.c_step + j) * es,
@@ -297,7 +310,13 @@ static void run_rows_tile(const eti_gemm *g, const rows_block *r, size_t ip, siz
       .ahead = ahead,
       .ahead_step = ahead_step,
   };
-  const size_t m = eti_at_most(r->k.m - i, g->a.height), n = eti_at_most(r->k.n - j, g->b.height);
+  if (r->head >= ETI_GEMM_CHUNK && r->n_k > 0) {  // the first chunk is the initial value alone
+    eti_gemm_tile start = tile;
+    start.k = start.ahead_step = 0;
+    start.range = NULL;
+    if (tile.init != ETI_GEMM_KEEP && tile.init != ETI_GEMM_ADD) g->kernel->tile_rows(&start, m, n);
+    tile.init = ETI_GEMM_ADD;
+  }
   g->kernel->tile_rows(&tile, m, n);
 }
 
@@ -306,16 +325,18 @@ static void run_rows_tile(const eti_gemm *g, const rows_block *r, size_t ip, siz
 static void run_rows_block(const eti_gemm *g, const rows_block *r) {
   const size_t m_panels = (r->k.m + g->a.height - 1) / g->a.height;
   const size_t n_panels = (r->k.n + g->b.height - 1) / g->b.height;
-  const bool a_outside = !g->b.continues && g->k * g->n <= B_TINY_ELEMENTS;
+  const size_t n_k = r->n_k;
+  const bool a_outside = !g->b.continues && n_k * g->n <= B_TINY_ELEMENTS;
   const size_t n_outer = a_outside ? m_panels : n_panels, n_inner = a_outside ? n_panels : m_panels;
   const panels *const b = &r->k.b;
   const size_t es = g->kernel->esize, step = b->height * es / n_inner;
+  const size_t head_bytes = r->head * b->k_step * es;
   for (size_t outer = 0; outer < n_outer; outer++) {
     const bool fetch = !a_outside && (outer + 1 < n_outer || g->b.continues) && is_streamed(b);
-    const char *const next = fetch ? panel_at(b, outer + 1, es) : b->base;
+    const char *const next = fetch ? panel_at(b, outer + 1, es) + head_bytes : b->base;
     for (size_t inner = 0; inner < n_inner; inner++) {
       run_rows_tile(g, r, a_outside ? outer : inner, a_outside ? inner : outer,
-                    next + (fetch ? streamed(b, inner * step * g->k, g->k, es) : 0),
+                    next + (fetch ? streamed(b, inner * step * n_k, n_k, es) : 0),
                     fetch ? step : 0);
     }
   }
@@ -351,8 +372,12 @@ static void run_rows(const eti_gemm *g, const part *p, char *work, size_t bytes)
   const void **const rows = (const void **)(void *)work;
   char *const room = work + eti_round_up(panels_at_once * each * sizeof(void *), WORK_ALIGN);
   char *const c_room = room + room_bytes(g, panels_at_once);
-  rows_block r = {
-      .rows = rows, .each = each, .k = {.c_step = buffers_c ? nb : g->c_step, .range = g->range}};
+  const size_t head = rows_head(g);
+  rows_block r = {.rows = rows,
+                  .each = each,
+                  .head = head,
+                  .n_k = g->k - g->a.tail - head,
+                  .k = {.c_step = buffers_c ? nb : g->c_step, .range = g->range}};
   for (r.k.i = p->m0; r.k.i < p->m1; r.k.i += r.k.m) {
     r.k.m = eti_at_most(p->m1 - r.k.i, panels_at_once * h);
     for (size_t i = 0; i < r.k.m; i += h) {

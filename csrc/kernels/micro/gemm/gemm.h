@@ -151,6 +151,9 @@ typedef struct eti_gemm_operand {
   // for threads without that room.
   eti_gemm_point_fn point;
   size_t segment, row_room;
+  // With `point`: values of k at the beginning and at the end that are 0 in every row, where B is
+  // finite. Their products may be left out: then neither operand is read.
+  size_t head, tail;
 } eti_gemm_operand;
 
 // A strided matrix, for the stock pack and store functions. Steps are in elements of `dtype`.
@@ -203,8 +206,8 @@ static inline bool eti_gemm_is_valid(const eti_gemm *g, const eti_gemm *shape) {
          (a->data != NULL || a->pack != NULL || a->point != NULL) && a->height >= 1 &&
          a->height <= (a->point != NULL ? g->kernel->rows_mr : g->kernel->mr) &&
          (a->point == NULL || (a->segment > 0 && b->data != NULL)) &&
-         (a->row_room == 0 || a->pack != NULL) && (b->data != NULL || b->pack != NULL) &&
-         b->height == g->kernel->nr &&
+         (a->row_room == 0 || a->pack != NULL) && a->head + a->tail <= g->k &&
+         (b->data != NULL || b->pack != NULL) && b->height == g->kernel->nr &&
          (b->stored == 0 || (b->stored == ETI_GEMM_STORED && b->data != NULL)) && a->stored == 0 &&
          (g->c != NULL || (g->store != NULL && (g->init != ETI_GEMM_KEEP || g->load != NULL))) &&
          (!has_bias || g->bias != NULL) && (g->range == NULL || g->kernel->limit != NULL);

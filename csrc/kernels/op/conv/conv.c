@@ -15,6 +15,7 @@
 #include "kernels/micro/gemm/gemm.h"
 #include "kernels/lib/packed_weight.h"
 #include "kernels/ops.h"
+#include "kernels/sizes.h"
 
 #include <string.h>
 
@@ -252,7 +253,9 @@ static void use_patches(const eti_conv *c, eti_gemm *g, bool as_a) {
                               .pack = eti_conv_pack_patches,
                               .point = eti_conv_point_pixels,
                               .segment = segment,
-                              .row_room = row_room};
+                              .row_room = row_room,
+                              .head = c->head,
+                              .tail = c->tail};
   }
 }
 
@@ -366,21 +369,47 @@ static size_t zeros_bytes(const eti_conv *c) {
   return c->c_in * taps * eti_gemm_kernel_for(acc_of(c->dtype))->esize;
 }
 
-static void run_product(const et_kernel_ctx *ctx, eti_conv *c) {
+// Runs the product of a convolution or of a rectangle of it.
+static void run_part(const et_kernel_ctx *ctx, eti_conv *c) {
+  const eti_gemm shape = shape_of(c);
+  if (c->ready.is_finite) {
+    eti_conv_padding_taps(c, &c->head, &c->tail);
+    c->head *= c->c_in;
+    c->tail *= c->c_in;
+  }
+  eti_gemm_run(ctx->pool, &shape, c->n_images * c->groups, describe_job, c, ctx->scratch,
+               ctx->scratch_bytes);
+}
+
+// Runs rectangles of the result, if that is faster. They are not always in place, as operands of
+// an epilogue must be.
+static __attribute__((noinline)) bool run_rectangles(const et_kernel_ctx *ctx, const eti_conv *c) {
+  eti_conv_bands bands;
+  const size_t n_parts = eti_conv_split(c, &bands);
+  if (n_parts == 1) return false;
+  const bool is_late = c->epilogue != NULL && c->epilogue->epilogue->n_tensors > 0;
+  if (is_late) *c->epilogue_done = false;
+  for (size_t i = 0; i < n_parts; i++) {
+    eti_conv part = eti_conv_part(c, &bands, i);
+    if (is_late) part.epilogue = NULL;
+    run_part(ctx, &part);
+  }
+  return true;
+}
+
+static __attribute__((noinline)) void run_product(const et_kernel_ctx *ctx, eti_conv *c) {
   if (c->ready.way == ETI_CONV_DEPTHWISE) c->ready = (eti_conv_state){.way = best_way(c)};
   const eti_gemm shape = shape_of(c);
-  if (c->epilogue != NULL) {
-    eti_gemm first = shape;
-    describe_job(c, 0, &first);
-    *c->epilogue_done = first.finish != NULL;
-  }
-  const size_t n_jobs = c->n_images * c->groups;
+  eti_gemm first = shape;
+  if (c->n_images * c->groups > 0) describe_job(c, 0, &first);
+  if (c->epilogue != NULL) *c->epilogue_done = first.finish != NULL;
   if (c->ready.panels != NULL && !c->ready.is_packed) {
     eti_gemm_pack_all(ctx->pool, &shape, c->groups, describe_weights, c, eti_conv_pack_weights,
                       c->ready.panels, c->c_out, c->ready.height);
     if (c->ready.zeros != NULL) memset(c->ready.zeros, 0, zeros_bytes(c));
   }
-  eti_gemm_run(ctx->pool, &shape, n_jobs, describe_job, c, ctx->scratch, ctx->scratch_bytes);
+  const bool reads_rows = c->ready.is_finite && first.a.point != NULL;
+  if (!reads_rows || !run_rectangles(ctx, c)) run_part(ctx, c);
 }
 
 // Runs the phases of a convolution, with packed weights or without.
@@ -415,6 +444,14 @@ static void run_staged(const et_kernel_ctx *ctx, const eti_conv *c, size_t n_pha
   }
 }
 
+// Looks for weights that are not finite, once, when a run could leave some out. Those of a
+// transposed convolution that comes here are finite.
+static void check_weights(const eti_conv *c, eti_conv_state *state) {
+  if (state->is_checked || !(c->transposed || eti_conv_leaves_out(c))) return;
+  state->is_finite = c->transposed || !eti_conv_has_nonfinite_weights(c);
+  state->is_checked = true;
+}
+
 // The epilogue is applied by the only phase, or over the whole result at the end.
 void eti_conv_run(const et_kernel_ctx *ctx, eti_conv *c, const eti_epilogue_call *epilogue,
                   const et_tensor *out) {
@@ -431,6 +468,7 @@ void eti_conv_run(const et_kernel_ctx *ctx, eti_conv *c, const eti_epilogue_call
     return;
   }
   if (state != NULL && (c->stored != NULL || state->panels != NULL)) {
+    check_weights(c, state);
     c->ready = *state;
     if (c->stored != NULL) c->ready.way = ETI_CONV_BY_CHANNEL;
   } else if (n_phases > 0) {
@@ -457,7 +495,13 @@ et_status op_convolution_out(et_kernel_ctx *ctx, et_value *const *args) {
   return ET_OK;
 }
 
-// Work memory for the product of a phase. Tensors without data are described with the address of
+static size_t product_bytes(const eti_conv *c, bool is_dynamic, size_t n_threads) {
+  eti_gemm g = shape_of(c);
+  describe_job(c, 0, &g);
+  return eti_gemm_work_bytes(&g, is_dynamic, n_threads);
+}
+
+// Work memory for the products of a phase. Tensors without data are described with the address of
 // the phase.
 static size_t phase_bytes(eti_conv *phase, bool is_dynamic, size_t n_threads) {
   if (phase->n_images == 0 || phase->groups == 0) return 0;
@@ -470,9 +514,14 @@ static size_t phase_bytes(eti_conv *phase, bool is_dynamic, size_t n_threads) {
   }
   if (phase->bias != NULL) phase->bias = any;
   if (phase->stored != NULL) phase->w = any;
-  eti_gemm g = shape_of(phase);
-  describe_job(phase, 0, &g);
-  return eti_gemm_work_bytes(&g, is_dynamic, n_threads);
+  size_t most = product_bytes(phase, is_dynamic, n_threads);
+  eti_conv_bands bands;
+  const size_t n_parts = eti_conv_split(phase, &bands);
+  for (size_t i = 0; i < n_parts && n_parts > 1; i++) {
+    const eti_conv part = eti_conv_part(phase, &bands, i);
+    most = eti_at_least(most, product_bytes(&part, is_dynamic, n_threads));
+  }
+  return most;
 }
 
 // Work memory for the products of all phases in the way of `ready`, with room for a staged image.

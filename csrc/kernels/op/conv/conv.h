@@ -33,6 +33,7 @@ enum {
   ETI_CONV_FEW_CHANNELS = 16,
   ETI_CONV_LONG_SEGMENT = 8,  // values from which reading pixels in place beats packing them
   ETI_CONV_ROW_ROOM = 256,    // largest patch that may be copied at the edges of an image
+  ETI_CONV_MAX_BANDS = 8,     // of a dimension of the result (conv_padding.c)
 };
 
 // An absorbed clamp of the result (conv_followers.c).
@@ -52,6 +53,7 @@ typedef struct eti_conv_state {
   size_t height;
   void *zeros;  // a segment of zeros, for padding read in place; NULL if none is
   eti_conv_stage stage;
+  bool is_checked, is_finite;    // of all weights, once they were checked
   const eti_epilogue *epilogue;  // of executorch_py::convolution; NULL: none
   // The call after this one, when it is absorbed: its kind, result and arguments.
   eti_conv_follower follows;
@@ -70,6 +72,7 @@ typedef struct eti_conv {
   bool transposed;
   size_t n_images, groups, c_in, c_out;  // channels per group
   size_t n_taps, k, pixels;              // k = n_taps · c_in
+  size_t head, tail;                     // values of k that the product leaves out
   eti_clamp_range range;                 // of an f32 result, once the sums are whole
   bool is_limited;                       // false: range is ETI_CLAMP_NONE
   const eti_epilogue_call *epilogue;     // applied to finished parts of the result; NULL: none
@@ -77,6 +80,12 @@ typedef struct eti_conv {
   const char *result;                    // start of the whole result
   eti_conv_state ready;
 } eti_conv;
+
+// Bands of outputs in each dimension: band i is [at[d][i], at[d][i + 1]).
+typedef struct eti_conv_bands {
+  size_t n[3];
+  int64_t at[3][ETI_CONV_MAX_BANDS + 1];
+} eti_conv_bands;
 
 // Reads the arguments of aten::convolution.out and gives the result its size; c->stored is set.
 et_status eti_conv_read(const et_kernel_ctx *ctx, et_value *const *args, eti_conv *c);
@@ -97,6 +106,16 @@ eti_conv eti_conv_phase(const eti_conv *c, size_t i);
 // `out`.
 et_status eti_conv_follow(const et_kernel_ctx *ctx, const eti_conv_state *state,
                           const et_tensor *out, eti_conv *c);
+
+// Numbers of taps, first and last in their order, that read only padding for every pixel of the
+// result.
+void eti_conv_padding_taps(const eti_conv *c, size_t *head, size_t *tail);
+// Finds rectangles of the result that few taps reach, if their products take clearly less time than
+// one product; returns their number, else 1. And rectangle i, as a convolution.
+size_t eti_conv_split(const eti_conv *c, eti_conv_bands *b);
+eti_conv eti_conv_part(const eti_conv *c, const eti_conv_bands *b, size_t i);
+// True if the whole result or a rectangle has such taps.
+bool eti_conv_leaves_out(const eti_conv *c);
 
 // True if some weights are not finite; and a transposed convolution for that case.
 bool eti_conv_has_nonfinite_weights(const eti_conv *c);

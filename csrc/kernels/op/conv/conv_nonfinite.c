@@ -1,7 +1,7 @@
-// conv_nonfinite.c — transposed convolutions with infinite or NaN weights. The phases
-// (conv_phases.c) multiply the padding around the image by weights, which is wrong for such
-// weights. Here only existing inputs are multiplied, one by one, as in eager torch. Speed does not
-// matter. Relies on conv.h and the cast table.
+// conv_nonfinite.c — infinite and NaN weights: the search for them, and transposed convolutions
+// that have some. The phases (conv_phases.c) multiply the padding around the image by weights,
+// which is wrong for such weights. Here only existing inputs are multiplied, one by one, as in
+// eager torch. Speed does not matter. Relies on conv.h and the cast table.
 #include "kernels/micro/convert/cast.h"
 #include "kernels/op/conv/conv.h"
 
@@ -23,7 +23,8 @@ static bool some_u64(const uint64_t *p, size_t n, uint64_t exponent) {
 }
 
 bool eti_conv_has_nonfinite_weights(const eti_conv *c) {
-  const size_t n = c->groups * c->c_out * c->c_in * c->n_taps;
+  const size_t plain = c->groups * c->c_out * c->c_in * c->n_taps;
+  const size_t n = c->stored != NULL ? c->stored->numel : plain;
   const void *const w = c->w;
   switch (c->dtype) {
     case ET_F32:

@@ -61,6 +61,37 @@ static void pooling_taps_equal_the_scalar_ones(void) {
   }
 }
 
+static void pooling_windows_equal_their_scalar_taps(void) {
+  enum { TAPS = 5, MOST = 50 };
+  for (int type = 0; type < ETI_ROW_POOL_TYPES; type++) {
+    const eti_row_pool_micro *const slow = &eti_row_pool_scalar[type];
+    for (int isa = 0; isa < ETI_ISA_COUNT; isa++) {
+      const eti_row_pool_micro *const fast = eti_row_pool_micro_of_isa(type, isa);
+      for (size_t n = 1; fast != NULL && n <= MOST; n++) {
+        const size_t bytes = n * slow->esize;
+        const ptrdiff_t offset[TAPS] = {(ptrdiff_t)n, 0, 3, (ptrdiff_t)n + 5, 2};
+        const int32_t first[TAPS] = {7, 90, 3, INT32_MAX - MOST, 0};
+        int32_t at[2][MOST] = {{0}};
+        char *const x = random_elements(slow->dtype, 2 * n + 5);
+        void *const got = random_elements(slow->dtype, n), *const expected = copy_of(got, bytes);
+        bool same = true;
+        for (size_t which = 0; which < 2; which++) {
+          if (which == 0) fast->max_window(got, at[0], x, offset, first, TAPS, n);
+          if (which == 1) fast->add_window(got, x, offset, TAPS, n);
+          for (size_t t = 0; t < TAPS; t++) {
+            const char *const tap = x + offset[t] * slow->esize;
+            if (which == 0) slow->max(expected, at[1], tap, 1, first[t], n);
+            if (which == 1) slow->add(expected, tap, 1, n);
+          }
+          same = same && memcmp(got, expected, bytes) == 0;
+        }
+        EXPECT(same && memcmp(at[0], at[1], sizeof at[0]) == 0);
+        free(x), free(got), free(expected);
+      }
+    }
+  }
+}
+
 static void quantization_equals_the_scalar_one(void) {
   static const uint8_t dtypes[] = {ET_U8, ET_I8, ET_I16, ET_U16};
   for (size_t type = 0; type < sizeof dtypes; type++) {
@@ -99,6 +130,7 @@ static void quantization_equals_the_scalar_one(void) {
 static const et_test tests[] = {
     ET_CASE(normalisation_equals_the_scalar_one),
     ET_CASE(pooling_taps_equal_the_scalar_ones),
+    ET_CASE(pooling_windows_equal_their_scalar_taps),
     ET_CASE(quantization_equals_the_scalar_one),
 };
 ET_TEST_MAIN(tests)

@@ -79,6 +79,62 @@ static void FN(fold)(void *sum, const void *x, size_t n) {
   *(T *)sum = total;
 }
 
+// Lanes of windows are vectors of the compiler's own, so that sums and maxima of all taps stay in
+// registers.
+typedef T FN(lanes) __attribute__((vector_size(ETI_ROW_POOL_LANES * sizeof(T))));
+typedef U FN(wrapping) __attribute__((vector_size(ETI_ROW_POOL_LANES * sizeof(T))));
+
+static void FN(add_window)(void *sum, const void *x, const ptrdiff_t *offset, size_t n_taps,
+                           size_t n) {
+  ET_ASSERT(ETI_HOLDS(sum, n, T) && ETI_HOLDS(x, n, T) && ETI_HOLDS(offset, n_taps, ptrdiff_t));
+  T *const to = sum;
+  size_t i = 0;
+  for (; i + ETI_ROW_POOL_LANES <= n; i += ETI_ROW_POOL_LANES) {
+    FN(wrapping) total, v;
+    memcpy(&total, to + i, sizeof total);
+    for (size_t t = 0; t < n_taps; t++) {
+      memcpy(&v, (const T *)x + offset[t] + i, sizeof v);
+      total += v;
+    }
+    memcpy(to + i, &total, sizeof total);
+  }
+  for (size_t t = 0; t < n_taps && i < n; t++)
+    FN(add)(to + i, (const T *)x + offset[t] + i, 1, n - i);
+}
+
+static void FN(max_window)(void *best, int32_t *at, const void *x, const ptrdiff_t *offset,
+                           const int32_t *first, size_t n_taps, size_t n) {
+  ET_ASSERT(ETI_HOLDS(best, n, T) && ETI_HOLDS(at, n, int32_t) && ETI_HOLDS(x, n, T));
+  typedef int32_t places __attribute__((vector_size(ETI_ROW_POOL_LANES * sizeof(int32_t))));
+  typedef uint32_t counts __attribute__((vector_size(ETI_ROW_POOL_LANES * sizeof(int32_t))));
+  typedef __typeof__((FN(lanes)){0} > (FN(lanes)){0}) mask;
+  T *const to = best;
+  size_t i = 0;
+  for (; i + ETI_ROW_POOL_LANES <= n; i += ETI_ROW_POOL_LANES) {
+    mask b;
+    memcpy(&b, to + i, sizeof b);
+    places b_at;
+    memcpy(&b_at, at + i, sizeof b_at);
+    for (size_t t = 0; t < n_taps; t++) {
+      FN(lanes) v;
+      memcpy(&v, (const T *)x + offset[t] + i, sizeof v);
+      const FN(lanes) same = v;
+      const mask take = (v > (FN(lanes))b) | (v != same);  // or NaN
+      const places take_at = __builtin_convertvector(take, places);
+      const places v_at =
+          (places)((uint32_t)first[t] + (uint32_t)i + (counts){0, 1, 2, 3, 4, 5, 6, 7});
+      b = ((mask)v & take) | (b & ~take);
+      b_at = (v_at & take_at) | (b_at & ~take_at);
+    }
+    memcpy(to + i, &b, sizeof b);
+    memcpy(at + i, &b_at, sizeof b_at);
+  }
+  for (size_t t = 0; t < n_taps && i < n; t++) {
+    FN(max)(to + i, at + i, (const T *)x + offset[t] + i, 1,
+            (int32_t)((uint32_t)first[t] + (uint32_t)i), n - i);
+  }
+}
+
 #undef FN
 #undef CAT
 #undef CAT_

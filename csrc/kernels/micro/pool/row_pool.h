@@ -21,10 +21,16 @@ typedef struct eti_row_pool_micro {
   void (*merge)(void *best, int32_t *at, const void *x, const int32_t *x_at, size_t step, size_t n);
   // sum[i] += x[i·step]; integers wrap.
   void (*add)(void *sum, const void *x, size_t step, size_t n);
+  // Taps of a window, added or compared one after another: lane i of tap t is x[offset[t] + i] and
+  // has the position first[t] + i.
+  void (*add_window)(void *sum, const void *x, const ptrdiff_t *offset, size_t n_taps, size_t n);
+  void (*max_window)(void *best, int32_t *at, const void *x, const ptrdiff_t *offset,
+                     const int32_t *first, size_t n_taps, size_t n);
   // *sum += x[0], x[1] …, in order.
   void (*fold)(void *sum, const void *x, size_t n);
 } eti_row_pool_micro;
 
+enum { ETI_ROW_POOL_LANES = 8 };
 enum { ETI_ROW_POOL_F32, ETI_ROW_POOL_F64, ETI_ROW_POOL_I64, ETI_ROW_POOL_TYPES };
 
 // A row of a table of variants, whose loops end in `suffix`. A build without the type has no loops.
@@ -34,6 +40,8 @@ enum { ETI_ROW_POOL_F32, ETI_ROW_POOL_F64, ETI_ROW_POOL_I64, ETI_ROW_POOL_TYPES 
    ETI_BUILT(type, max_##suffix),              \
    ETI_BUILT(type, merge_##suffix),            \
    ETI_BUILT(type, add_##suffix),              \
+   ETI_BUILT(type, add_window_##suffix),       \
+   ETI_BUILT(type, max_window_##suffix),       \
    ETI_BUILT(type, fold_##suffix)}
 
 const eti_row_pool_micro *eti_row_pool_micro_best(int type);

@@ -5,6 +5,8 @@
 #include "kernels/is_nan.h"
 #include "runtime/et.h"
 
+#include <string.h>
+
 #define T float
 #define U float
 #define SUFFIX f32__avx512

@@ -3,6 +3,7 @@
 #include "kernels/micro/pool/row_pool.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "kernels/micro/isa_select.h"
 #include "kernels/contract.h"

@@ -12,6 +12,7 @@
 enum {
   ROW = ETI_ON_STACK(256, 32),     // channels computed at a time
   TILE = ETI_ON_STACK(4096, 128),  // elements of transposed planes
+  FEW_TAPS = 32,                   // of a window that one call walks
   FEW_PLANES = 4,                  // fewer share no vector
   LANES = 8,                       // planes of a tile at least, unless there are fewer
   WIDE = 24,                       // outputs of a row from which loops along rows are as fast
@@ -98,6 +99,30 @@ static void add_taps(const eti_pool *p, const pixels *x, size_t c0, const eti_po
   }
 }
 
+// Walks a window with few taps in one call. False for others, and for elements to convert.
+static bool run_window(const eti_pool *p, const pixels *x, size_t c0, const eti_pool_window w[3],
+                       size_t n, pixel_buffers *b) {
+  ptrdiff_t offset[FEW_TAPS];
+  int32_t first[FEW_TAPS];
+  size_t n_taps = 0;
+  if (x->dtype != (et_dtype)p->micro->dtype) return false;
+  for (int64_t iz = w[0].from; iz < w[0].to; iz += p->dilation[0]) {
+    for (int64_t iy = w[1].from; iy < w[1].to; iy += p->dilation[1]) {
+      for (int64_t ix = w[2].from; ix < w[2].to; ix += p->dilation[2], n_taps++) {
+        if (n_taps == FEW_TAPS) return false;
+        offset[n_taps] = (ptrdiff_t)c0 + pixel_at(x, iz, iy, ix);
+        first[n_taps] = (int32_t)((iz * p->in[1] + iy) * p->in[2] + ix);
+      }
+    }
+  }
+  if (p->is_max) {
+    p->micro->max_window(b->value, b->at, x->x, offset, first, n_taps, n);
+  } else {
+    p->micro->add_window(b->value, x->x, offset, n_taps, n);
+  }
+  return true;
+}
+
 // Computes channels [c0, c0 + n) of an output pixel into b->value and b->at, where the position of
 // channel c0 + i is too large by i.
 static void pool_channels(const eti_pool *p, const pixels *x, const eti_pool_window w[3], size_t c0,
@@ -114,7 +139,7 @@ static void pool_channels(const eti_pool *p, const pixels *x, const eti_pool_win
   }
   if (!p->is_max && (p->is_adaptive || p->size[2] == 1)) {
     add_columns(p, x, c0, w, n, b);
-  } else {
+  } else if (!run_window(p, x, c0, w, n, b)) {
     add_taps(p, x, c0, w, n, b);
   }
   if (!p->is_max && by != 0) eti_pool_divide(p, by, b->value, n);

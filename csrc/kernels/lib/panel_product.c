@@ -1,0 +1,77 @@
+// panel_product.c — see panel_product.h.
+#include "kernels/lib/panel_product.h"
+
+#include "kernels/micro/convert/cast.h"
+#include "runtime/check.h"
+
+enum {
+  WIDTH = ETI_GEMM_STORED,
+  MAX_ROWS = 14,  // of a tile, on every instruction set
+};
+
+// Describes the tile of one row and of the columns from `column` on.
+static eti_gemm_tile tile_of(const eti_panel_product *p, size_t nr, size_t column) {
+  const size_t step = p->panel_bytes / sizeof(float);
+  const float *const first = (const float *)(const void *)p->panels;
+  const float *const b = first + column / WIDTH * step + column % WIDTH;
+  const bool is_last = column + nr >= p->n;
+  const uintptr_t ahead = is_last ? (uintptr_t)first + p->next : (uintptr_t)b + p->panel_bytes;
+  return (eti_gemm_tile){.k = p->k,
+                         .segment = p->k,
+                         .b = b,
+                         .b_step = WIDTH,
+                         .b_gap = nr > WIDTH ? step - WIDTH : 0,
+                         .c = p->c + column,
+                         .c_step = p->c_step,
+                         .init = p->init,
+                         .ahead = (const char *)ahead,
+                         .ahead_step = WIDTH * sizeof(float)};
+}
+
+static void multiply(const eti_gemm_kernel *kernel, const eti_panel_product *p) {
+  const size_t nr = kernel->nr, height = eti_gemm_rows_height(kernel, p->m);
+  ET_ASSERT(height <= MAX_ROWS);
+  size_t j = 0;
+  for (; p->m == 1 && nr >= WIDTH && j + nr * ETI_GEMM_ROW_PANELS <= p->n;
+       j += nr * ETI_GEMM_ROW_PANELS) {
+    eti_gemm_tile t = tile_of(p, nr, j);
+    t.a = p->a;
+    t.a_step = 1;
+    t.b_panel_step = nr / WIDTH * (p->panel_bytes / sizeof(float));
+    kernel->tile_row(&t);
+  }
+  for (; j < p->n; j += nr) {
+    eti_gemm_tile t = tile_of(p, nr, j);
+    for (size_t i = 0; i < p->m; i += height) {
+      const void *rows[MAX_ROWS];
+      const size_t m = eti_at_most(p->m - i, height);
+      for (size_t r = 0; r < m; r++) rows[r] = p->a + (i + r) * p->a_step;
+      t.rows = rows;
+      t.c = p->c + i * p->c_step + j;
+      kernel->tile_rows(&t, m, eti_at_most(p->n - j, nr));
+    }
+  }
+}
+
+void eti_panel_multiply(const eti_gemm_kernel *kernel, const eti_panel_product *p, float *room) {
+  ET_ASSERT(p->n % WIDTH == 0);
+  if (p->dtype == ET_F32) {
+    multiply(kernel, p);
+    return;
+  }
+  const eti_cast_fn convert = eti_casts[p->dtype][ET_F32];
+  const ptrdiff_t item = (ptrdiff_t)et_dtype_bytes((et_dtype)p->dtype);
+  const size_t step = eti_panel_columns(kernel), n = p->k * WIDTH;
+  eti_panel_product piece = *p;
+  piece.panels = (const char *)room;
+  piece.panel_bytes = n * sizeof(float);
+  piece.next = 0;
+  for (size_t j = 0; j < p->n; j += step) {
+    piece.n = eti_at_most(p->n - j, step);
+    for (size_t i = 0; i < piece.n / WIDTH; i++)
+      convert(room + i * n, (ptrdiff_t)sizeof(float), p->panels + (j / WIDTH + i) * p->panel_bytes,
+              item, n);
+    piece.c = p->c + j;
+    multiply(kernel, &piece);
+  }
+}

@@ -1,0 +1,335 @@
+"""`executorch_py::cached_attention`: rotary embedding, append to a key/value cache, and attention
+over it, in one call (csrc/kernels/lib/panel_attention.h).
+
+A cache is stored in the panels that the kernels read: `cache_shapes` gives its tensors. Only this
+project's runtime has the operator. Importing this module defines it in torch, where it is plain
+torch on the same caches.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch.library import Library, register_fake
+
+from executorch_py.exir.dialects.own_ops import LIBRARY
+
+# Columns of a panel, and codes of a key that are side by side.
+PANEL = 16
+QUAD = 4
+KINDS = {"f32": torch.float32, "f16": torch.float16, "i8": torch.int8}
+
+_NAME = "cached_attention"
+_ARGUMENTS = (
+    "Tensor query, Tensor key, Tensor value, Tensor? cos, Tensor? sin, SymInt start_pos, "
+    "Tensor(a!) key_cache, Tensor(b!) value_cache, Tensor(c!)? key_scales, Tensor(d!)? key_sums, "
+    "Tensor(e!)? value_scales, int capacity, int window, float scale, float softcap, "
+    "bool interleaved"
+)
+
+
+def cache_shapes(
+    kind: str, batch: int, heads: int, capacity: int, dim: int, value_dim: int | None = None
+) -> dict[str, tuple[tuple[int, ...], torch.dtype]]:
+    """Shapes and dtypes of a cache's tensors, by the operator's argument names.
+
+    `kind` is the type of the stored keys and values: "f32", "f16" or "i8". The tensors begin as
+    zeros. A sliding window w needs a capacity of w - 1 + the most positions of one call.
+    """
+    if kind not in KINDS:
+        raise ValueError(f"kind: expected one of {', '.join(KINDS)}, got {kind!r}")
+    if capacity < 1:
+        raise ValueError(f"capacity: expected 1 or more, got {capacity}")
+    dtype, panels = KINDS[kind], -(-capacity // PANEL)
+    keys: tuple[int, ...] = (batch, heads, panels, dim, PANEL)
+    if kind == "i8":
+        keys = (batch, heads, panels, -(-dim // QUAD), PANEL, QUAD)
+    width = dim if value_dim is None else value_dim
+    values = (batch, heads, -(-width // PANEL), panels * PANEL, PANEL)
+    shapes: dict[str, tuple[tuple[int, ...], torch.dtype]] = {
+        "key_cache": (keys, dtype),
+        "value_cache": (values, dtype),
+    }
+    if kind == "i8":
+        shapes["key_scales"] = (batch, heads, panels, PANEL), torch.float32
+        shapes["key_sums"] = (batch, heads, panels, PANEL), torch.int32
+        shapes["value_scales"] = (batch, heads, panels * PANEL), torch.float32
+    return shapes
+
+
+# ---- the parts of a call
+
+
+def rotated(
+    x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, interleaved: bool
+) -> torch.Tensor:
+    """Rows [batch, position, head, dim] after the rotary embedding of their first dims."""
+    dims = cos.size(1)
+    turned, rest = x[..., :dims], x[..., dims:]
+    cos, sin = cos[:, None], sin[:, None]
+    if interleaved:
+        a, b = turned[..., 0::2], turned[..., 1::2]
+        c, s = cos[..., 0::2], sin[..., 0::2]
+        turned = torch.stack((a * c - b * s, b * c + a * s), -1).flatten(-2)
+    else:
+        a, b = turned[..., : dims // 2], turned[..., dims // 2 :]
+        turned = turned * cos + torch.cat((-b, a), -1) * sin
+    return torch.cat((turned, rest), -1)
+
+
+def quantized_rows(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Codes of rows and a scale for each: max|x| / 127, and halves are rounded to even.
+
+    A row with NaN or an infinity has the scale NaN and codes of 0.
+    """
+    scale = x.abs().amax(-1) / 127.0
+    scale = torch.where(scale.isfinite(), scale, torch.nan)
+    divisor = torch.where(scale > 0, scale, 1.0)[..., None]
+    codes = torch.where((scale > 0)[..., None], x / divisor, 0.0)
+    return codes.round().clamp(-127, 127).to(torch.int8), scale
+
+
+def _write_rows(cache: torch.Tensor, rows: torch.Tensor, slots: torch.Tensor) -> None:
+    """Write values [batch, position, head, dim] into their panels."""
+    n = rows.size(3)
+    padded = torch.nn.functional.pad(rows, (0, -n % PANEL))
+    panels = padded.unflatten(3, (-1, PANEL)).permute(0, 2, 3, 1, 4)
+    kept = cache[:, :, :, slots].clone()
+    keep = torch.arange(cache.size(2) * PANEL).reshape(-1, 1, PANEL) >= n
+    cache[:, :, :, slots] = torch.where(keep, kept, panels.to(cache.dtype))
+
+
+def _write_keys(cache: torch.Tensor, rows: torch.Tensor, slots: torch.Tensor) -> None:
+    """Write keys [batch, position, head, dim] into their panels."""
+    panel, lane = slots // PANEL, slots % PANEL
+    if cache.dtype == torch.int8:
+        n = rows.size(3)
+        padded = torch.nn.functional.pad(rows, (0, -n % QUAD)).unflatten(3, (-1, QUAD))
+        cache.permute(2, 4, 0, 1, 3, 5)[panel, lane] = padded.permute(1, 0, 2, 3, 4)
+    else:
+        cache.permute(2, 4, 0, 1, 3)[panel, lane] = rows.permute(1, 0, 2, 3).to(cache.dtype)
+
+
+def cached_keys(cache: torch.Tensor, scales: torch.Tensor | None, dim: int) -> torch.Tensor:
+    """The keys of a cache as floats, [batch, head, slot, dim]."""
+    if scales is None:
+        return cache.transpose(3, 4).flatten(2, 3).float()
+    codes = cache.permute(0, 1, 2, 4, 3, 5).flatten(4).flatten(2, 3)[..., :dim]
+    return codes.float() * scales.flatten(2)[..., None]
+
+
+def cached_values(cache: torch.Tensor, scales: torch.Tensor | None, dim: int) -> torch.Tensor:
+    """The values of a cache as floats, [batch, head, slot, dim]."""
+    values = cache.transpose(2, 3).flatten(3)[..., :dim].float()
+    return values if scales is None else values * scales[..., None]
+
+
+def _attend(
+    query: torch.Tensor,
+    keys: torch.Tensor,
+    values: torch.Tensor,
+    start_pos: int,
+    capacity: int,
+    window: int,
+    scale: float,
+    softcap: float,
+) -> torch.Tensor:
+    n, group = query.size(1), query.size(2) // keys.size(1)
+    positions = torch.arange(max(0, start_pos + 1 - window) if window else 0, start_pos + n)
+    slots = positions % capacity
+    k, v = (t[:, :, slots].repeat_interleave(group, 1) for t in (keys, values))
+    scores = query.transpose(1, 2) @ k.transpose(2, 3) * scale
+    if softcap > 0:
+        scores = softcap * torch.tanh(scores / softcap)
+    distance = torch.arange(start_pos, start_pos + n)[:, None] - positions
+    seen = (distance >= 0) & ((distance < window) if window else True)
+    weights = torch.softmax(scores.masked_fill(~seen, -math.inf), -1)
+    if bool(v.isfinite().all()):
+        return (weights @ v).transpose(1, 2).contiguous()
+    # A value that is not seen is never read: its weight of 0 times NaN would be NaN.
+    rows = [weights[:, :, i : i + 1] @ v.masked_fill(~seen[i][:, None], 0.0) for i in range(n)]
+    return torch.cat(rows, 2).transpose(1, 2).contiguous()
+
+
+# ---- the operator
+
+
+def _check(condition: Any, name: str, expected: object, got: object) -> None:
+    torch._check(condition, lambda: f"{_NAME}: {name}: expected {expected}, got {got}")
+
+
+def _check_rows(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> None:
+    for name, t in (("query", query), ("key", key), ("value", value)):
+        _check(
+            t.dim() == 4 and t.dtype == torch.float32,
+            name,
+            "float32 [batch, position, head, dim]",
+            f"{t.dtype} of rank {t.dim()}",
+        )
+        for d in (0, 1):
+            _check(t.size(d) == query.size(d), name, f"the query's size in dim {d}", t.shape)
+    _check(key.size(3) == query.size(3), "key", f"head size {query.size(3)}", key.size(3))
+    _check(key.size(2) == value.size(2), "key", f"{value.size(2)} heads", key.size(2))
+    _check(
+        query.size(2) % key.size(2) == 0,
+        "query",
+        f"heads in a multiple of the key's {key.size(2)}",
+        query.size(2),
+    )
+
+
+def _check_rotation(query: torch.Tensor, cos: Any, sin: Any) -> None:
+    _check((cos is None) == (sin is None), "cos and sin", "both or neither", "one")
+    for name, t in (("cos", cos), ("sin", sin)):
+        if t is None:
+            continue
+        _check(t.dim() == 2 and t.dtype == torch.float32, name, "float32 [position, dim]", t.shape)
+        _check(t.size(0) == query.size(1), name, f"{query.size(1)} positions", t.size(0))
+        _check(
+            t.size(1) == cos.size(1) and t.size(1) % 2 == 0 and t.size(1) <= query.size(3),
+            name,
+            f"an even size up to {query.size(3)}",
+            t.size(1),
+        )
+
+
+def _check_positions(n: Any, start_pos: Any, capacity: int, window: int) -> None:
+    _check(capacity >= 1, "capacity", "1 or more", capacity)
+    _check(0 <= window <= capacity, "window", f"0 to the capacity {capacity}", window)
+    _check(start_pos >= 0, "start_pos", "0 or more", start_pos)
+    if window == 0:
+        _check(start_pos + n <= capacity, "positions", f"at most {capacity}", start_pos + n)
+    else:
+        most = capacity - window + 1
+        _check(n <= most, "positions at once", f"at most {most}", n)
+
+
+def _shape(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    cos: torch.Tensor | None,
+    sin: torch.Tensor | None,
+    start_pos: Any,
+    key_cache: torch.Tensor,
+    value_cache: torch.Tensor,
+    key_scales: torch.Tensor | None,
+    key_sums: torch.Tensor | None,
+    value_scales: torch.Tensor | None,
+    capacity: int,
+    window: int,
+    scale: float,
+    softcap: float,
+    interleaved: bool,
+) -> torch.Tensor:
+    _check_rows(query, key, value)
+    _check_rotation(query, cos, sin)
+    _check_positions(query.size(1), start_pos, capacity, window)
+    kinds = {dtype: kind for kind, dtype in KINDS.items()}
+    _check(key_cache.dtype in kinds, "key_cache", "float32, float16 or int8", key_cache.dtype)
+    given = {
+        "key_cache": key_cache,
+        "value_cache": value_cache,
+        "key_scales": key_scales,
+        "key_sums": key_sums,
+        "value_scales": value_scales,
+    }
+    wanted = cache_shapes(
+        kinds[key_cache.dtype],
+        int(key.size(0)),
+        int(key.size(2)),
+        capacity,
+        int(key.size(3)),
+        int(value.size(3)),
+    )
+    for name, tensor in given.items():
+        if name not in wanted:
+            _check(tensor is None, name, "None", "a tensor")
+            continue
+        shape, dtype = wanted[name]
+        _check(tensor is not None, name, "a tensor", "None")
+        assert tensor is not None
+        same = tuple(tensor.shape) == shape and tensor.dtype == dtype
+        _check(same, name, f"{dtype} {shape}", f"{tensor.dtype} {tuple(tensor.shape)}")
+    return query.new_empty((*query.shape[:3], value.size(3)))
+
+
+def _run(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    cos: torch.Tensor | None,
+    sin: torch.Tensor | None,
+    start_pos: int,
+    key_cache: torch.Tensor,
+    value_cache: torch.Tensor,
+    key_scales: torch.Tensor | None,
+    key_sums: torch.Tensor | None,
+    value_scales: torch.Tensor | None,
+    capacity: int,
+    window: int,
+    scale: float,
+    softcap: float,
+    interleaved: bool,
+) -> torch.Tensor:
+    caches = (key_cache, value_cache, key_scales, key_sums, value_scales)
+    empty = _shape(
+        query,
+        key,
+        value,
+        cos,
+        sin,
+        start_pos,
+        *caches,
+        capacity,
+        window,
+        scale,
+        softcap,
+        interleaved,
+    )
+    if empty.numel() == 0:
+        return empty
+    if cos is not None and sin is not None:
+        query, key = (rotated(x, cos, sin, interleaved) for x in (query, key))
+    slots = torch.arange(start_pos, start_pos + query.size(1)) % capacity
+    if key_scales is not None and key_sums is not None and value_scales is not None:
+        codes, scales = quantized_rows(key)
+        _write_keys(key_cache, codes, slots)
+        for numbers, new in ((key_scales, scales), (key_sums, codes.int().sum(-1).int())):
+            numbers.permute(2, 3, 0, 1)[slots // PANEL, slots % PANEL] = new.transpose(0, 1)
+        codes, scales = quantized_rows(value)
+        _write_rows(value_cache, codes, slots)
+        value_scales[:, :, slots] = scales.transpose(1, 2)
+        codes, scales = quantized_rows(query)
+        query = codes.float() * scales[..., None]
+    else:
+        _write_keys(key_cache, key, slots)
+        _write_rows(value_cache, value, slots)
+    keys = cached_keys(key_cache, key_scales, query.size(3))
+    values = cached_values(value_cache, value_scales, value.size(3))
+    return _attend(query, keys, values, start_pos, capacity, window, scale, softcap)
+
+
+def _run_out(*args: Any, out: torch.Tensor) -> torch.Tensor:
+    result = _run(*args)
+    return out.resize_(result.shape).copy_(result)
+
+
+def _shape_of_out(*_: Any, out: torch.Tensor) -> torch.Tensor:
+    return out
+
+
+def _define() -> Library:
+    library = Library(LIBRARY, "FRAGMENT")
+    library.define(f"{_NAME}({_ARGUMENTS}) -> Tensor")
+    library.define(f"{_NAME}.out({_ARGUMENTS}, *, Tensor(z!) out) -> Tensor(z!)")
+    library.impl(_NAME, _run, "CPU")
+    library.impl(f"{_NAME}.out", _run_out, "CPU")
+    register_fake(f"{LIBRARY}::{_NAME}", _shape, lib=library)
+    register_fake(f"{LIBRARY}::{_NAME}.out", _shape_of_out, lib=library)
+    return library
+
+
+_LIBRARY = _define()

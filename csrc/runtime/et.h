@@ -287,8 +287,10 @@ typedef struct et_pool {
 } et_pool;
 
 // Calls fn(ctx, begin, end) over disjoint ranges that cover [0, n), each of at least `grain` items
-// but the last; inline when pool is NULL, has one thread, or n ≤ grain. Results of a kernel must
-// not depend on the borders of the ranges.
+// but the last; inline when pool is NULL, has one thread, or n < 2 · grain. Choose the grain by the
+// time of an item, so that a range takes some 5 microseconds or more: entering a job and reading
+// another core's cache cost that much. 1 if each item does. Results of a kernel must not depend on
+// the borders of the ranges.
 typedef void (*et_range_fn)(void *ctx, size_t begin, size_t end);
 ET_API void et_parallel_for(const et_pool *pool, et_range_fn fn, void *ctx, size_t n, size_t grain);
 

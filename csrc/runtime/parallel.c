@@ -18,7 +18,7 @@ static void run_piece(void *ctx, size_t i) {
 
 void et_parallel_for(const et_pool *pool, et_range_fn fn, void *ctx, size_t n, size_t grain) {
   if (n == 0) return;
-  if (pool == NULL || pool->n_threads < 2 || n <= grain) {
+  if (pool == NULL || pool->n_threads < 2 || n / 2 < grain) {
     fn(ctx, 0, n);
     return;
   }

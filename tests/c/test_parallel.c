@@ -92,6 +92,21 @@ static void without_a_pool_everything_runs_in_one_piece(void) {
   EXPECT(covers_once(NULL, 0, 1, NULL));
 }
 
+static void count_jobs(void *ctx, et_task task, void *task_ctx, size_t n) {
+  ++*(unsigned *)ctx;
+  for (size_t i = 0; i < n; i++) task(task_ctx, i);
+}
+
+static void two_ranges_of_a_grain_are_shared_and_less_is_not(void) {
+  unsigned n_jobs = 0;
+  const et_pool pool = {.ctx = &n_jobs, .n_threads = 4, .run = count_jobs};
+  EXPECT(covers_once(&pool, 1, 1, NULL) && covers_once(&pool, 99, 50, NULL));
+  EXPECT(covers_once(&pool, 100, 1000, NULL));
+  EXPECT(n_jobs == 0);
+  EXPECT(covers_once(&pool, 2, 1, NULL) && covers_once(&pool, 100, 50, NULL));
+  EXPECT(n_jobs == 2);
+}
+
 static void a_job_inside_a_job_runs_inline(void) {
   pool_rig r = start(4);
   const bool is_good = covers_once(&r.handle, 1000, 1, &r.handle);
@@ -261,6 +276,7 @@ static void there_is_at_least_one_cpu_and_time_does_not_go_back(void) {
 static const et_test tests[] = {
     ET_CASE(every_item_is_done_once_at_any_number_of_threads),
     ET_CASE(without_a_pool_everything_runs_in_one_piece),
+    ET_CASE(two_ranges_of_a_grain_are_shared_and_less_is_not),
     ET_CASE(a_job_inside_a_job_runs_inline),
     ET_CASE(many_jobs_in_a_row_leave_nothing_behind),
     ET_CASE(a_second_caller_at_the_same_time_is_served_inline),

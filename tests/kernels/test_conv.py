@@ -11,7 +11,17 @@ import pytest
 import torch
 from kernels.table.convolutions import CASES, CHANNELS_LAST, Convolution
 from support.element_samples import laid_out
-from support.op_driver import Const, OpError, Out, assert_close, check_op, isa_limit, isas, run_op
+from support.op_driver import (
+    Const,
+    OpError,
+    Out,
+    assert_close,
+    check_op,
+    isa_limit,
+    isas,
+    n_shared_jobs,
+    run_op,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -43,6 +53,33 @@ SAME_BITS = [
     "grouped",
     "transposed strided",
 ]
+
+
+@pytest.mark.parametrize("order", (None, CHANNELS_LAST[4]), ids=("channels first", "last"))
+@pytest.mark.parametrize(
+    ("channels", "size", "groups", "is_shared"),
+    [
+        (48, 8, 48, False),
+        (24, 16, 24, False),
+        (192, 56, 192, True),
+        (24, 8, 1, False),
+        (48, 8, 1, False),
+        (64, 28, 1, True),
+    ],
+)
+def test_threads_share_a_convolution_if_its_work_is_worth_it(
+    channels: int, size: int, groups: int, is_shared: bool, order: tuple[int, ...] | None
+) -> None:
+    kernel = 1 if groups == 1 else 3
+    x, w = (
+        torch.randn(1, channels, size, size),
+        torch.randn(channels, channels // groups, kernel, kernel),
+    )
+    rest = ([1, 1], [kernel // 2] * 2, [1, 1], False, [0, 0], groups)
+    given = x if order is None else laid_out(x, order)
+    out = Out(torch.float32, x.shape, order)
+    n = n_shared_jobs("aten::convolution.out", given, Const(w), None, *rest, out=[out])
+    assert (n > 0) == is_shared
 
 
 @pytest.mark.parametrize("name", SAME_BITS + [n for n in CASES if "depthwise" in n or "small" in n])

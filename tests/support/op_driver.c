@@ -17,9 +17,9 @@
 #define EXPORT __attribute__((visibility("default")))
 
 // A pool of n_threads that runs its tasks one after the other, last first: results that depend on
-// how ranges are cut, or on their order, differ from the serial ones.
+// how ranges are cut, or on their order, differ from the serial ones. Counts its jobs.
 static void run_backwards(void *ctx, et_task task, void *task_ctx, size_t n) {
-  (void)ctx;
+  ++*(size_t *)ctx;
   while (n > 0) task(task_ctx, --n);
 }
 
@@ -46,6 +46,7 @@ typedef struct etd_loaded etd_loaded;
 EXPORT etd_loaded *etd_load(const et_op *op, et_value *const *prepare_args, bool is_minimal,
                             size_t n_args, size_t n_threads, et_error *err);
 EXPORT int etd_call(etd_loaded *loaded, et_value *const *args, et_error *err);
+EXPORT size_t etd_n_jobs(const etd_loaded *loaded);  // shared by the threads of the last call
 EXPORT void etd_unload(etd_loaded *loaded);
 EXPORT double etd_time(const et_op *op, et_value *const *args, et_value *const *prepare_args,
                        size_t n_threads, size_t repeats, size_t rounds);
@@ -109,6 +110,7 @@ struct etd_loaded {
   size_t n_threads;
   prepared p;
   unsigned char *scratch;
+  size_t n_jobs;
 };
 
 // Loads op, with its prepare step where prepare_args are given; NULL where that fails.
@@ -134,6 +136,10 @@ etd_loaded *etd_load(const et_op *op, et_value *const *prepare_args, bool is_min
   return loaded;
 }
 
+size_t etd_n_jobs(const etd_loaded *loaded) {
+  return loaded->n_jobs;
+}
+
 void etd_unload(etd_loaded *loaded) {
   free(loaded->scratch);
   free(loaded->p.memory);
@@ -142,7 +148,9 @@ void etd_unload(etd_loaded *loaded) {
 
 int etd_call(etd_loaded *loaded, et_value *const *args, et_error *err) {
   const prepared *p = &loaded->p;
-  const et_pool pool = {.n_threads = loaded->n_threads, .run = run_backwards};
+  loaded->n_jobs = 0;
+  const et_pool pool = {
+      .ctx = &loaded->n_jobs, .n_threads = loaded->n_threads, .run = run_backwards};
   et_random random = {.seed = 0};  // every call draws as the first of a method
   et_kernel_ctx ctx = {.err = err,
                        .pool = loaded->n_threads > 1 ? &pool : NULL,

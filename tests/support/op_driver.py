@@ -118,6 +118,8 @@ def library() -> ctypes.CDLL:
     lib.etd_load.restype = pointer
     lib.etd_load.argtypes = [pointer, pointer, ctypes.c_bool, size, size, pointer]
     lib.etd_call.argtypes = [pointer] * 3
+    lib.etd_n_jobs.restype = size
+    lib.etd_n_jobs.argtypes = [pointer]
     lib.etd_unload.argtypes = [pointer]
     lib.etd_time.restype = ctypes.c_double
     lib.etd_time.argtypes = [ctypes.c_void_p] * 3 + [ctypes.c_size_t] * 3
@@ -152,11 +154,20 @@ def run_op(
     return [read_out(o) for o in real.outs]
 
 
+def n_shared_jobs(name: str, *args: Any, out: Sequence[Out], threads: int = 2) -> int:
+    """Runs one prepared operator; the number of jobs that it shared between threads."""
+    real, ahead = Values(False), Values(True)
+    planned, call = ahead.call(args, out, False)[0], real.call(args, out, False)
+    with loaded_op(name, len(call[1]), planned, threads) as run:
+        return run(call[0])
+
+
 @contextmanager
 def loaded_op(
     name: str, n_args: int, planned: Any, threads: int, *, minimal: bool = False
-) -> Iterator[Callable[[Any], None]]:
-    """Loads an operator, prepared with planned values if any; yields a function that calls it."""
+) -> Iterator[Callable[[Any], int]]:
+    """Loads an operator, prepared with planned values if any; yields a function that calls it and
+    returns the number of jobs that the call shared between threads."""
     lib = library()
     op = lib.etd_find(name.encode())
     if not op:
@@ -166,10 +177,11 @@ def loaded_op(
     if not loaded:
         raise OpError(err.status, err.message.decode())
 
-    def call(values: Any) -> None:
+    def call(values: Any) -> int:
         status = lib.etd_call(loaded, values, ctypes.byref(err))
         if status != 0:
             raise OpError(status, err.message.decode())
+        return int(lib.etd_n_jobs(loaded))
 
     try:
         yield call

@@ -526,8 +526,8 @@ static void run_slots(void *ctx, size_t begin, size_t end) {
   }
 }
 
-// Smaller products, in multiply-adds, are not worth a second thread.
-#define SMALL_PRODUCT (64u * 1024u)
+// Multiply-adds of a thread's part that is worth the thread: as a range of et_parallel_for.
+#define SMALL_PRODUCT (128u * 1024u)
 
 // The number of slots that the work memory has room for, by the first job.
 static size_t slots_of(const eti_gemm *shape, eti_gemm_job_fn job, const void *ctx, size_t bytes,

@@ -132,6 +132,12 @@ static void run_pixel_rows(void *ctx, size_t begin, size_t end) {
   }
 }
 
+// Rows of half the multiply-adds that are worth two threads.
+static size_t row_grain(const pixels_run *r) {
+  const size_t row = (size_t)r->c->out.sizes[2] * r->channels * r->c->n_taps;
+  return ETI_DW_SMALL_RUN / 2 / (row + 1) + 1;
+}
+
 // Without room for packed weights it computes some channels at a time. The product cannot replace
 // it: it multiplies padding, too, which infinite weights would make NaN.
 void eti_dw_pixels_run(const et_kernel_ctx *ctx, const eti_conv *c) {
@@ -143,7 +149,7 @@ void eti_dw_pixels_run(const et_kernel_ctx *ctx, const eti_conv *c) {
                   .w_step = c->groups};
   *c->epilogue_done = c->epilogue != NULL;
   if (r.w != NULL) {
-    et_parallel_for(ctx->pool, run_pixel_rows, &r, n, 2);
+    et_parallel_for(ctx->pool, run_pixel_rows, &r, n, row_grain(&r));
     return;
   }
   float w[ETI_DW_TAPS * SOME_CHANNELS];
@@ -151,7 +157,7 @@ void eti_dw_pixels_run(const et_kernel_ctx *ctx, const eti_conv *c) {
   for (; r.first < c->groups; r.first += SOME_CHANNELS) {
     r.w_step = r.channels = eti_at_most(c->groups - r.first, SOME_CHANNELS);
     pack_weights(c, r.first, r.channels, w);
-    et_parallel_for(ctx->pool, run_pixel_rows, &r, n, 2);
+    et_parallel_for(ctx->pool, run_pixel_rows, &r, n, row_grain(&r));
   }
 }
 

@@ -408,14 +408,22 @@ static bool run_block(const tile *t, size_t block) {
   return true;
 }
 
-// Writes the results. Adding 0 makes a zero positive: its sign would depend on unseen keys.
+// Divides a row by its sum. Adding 0 makes a zero positive: its sign would depend on unseen keys.
+static void divide_row(float *x, size_t n, float sum) {
+  for (size_t d = 0; d < n; d++) x[d] = x[d] / sum + 0.0f;
+}
+
 static void store_tile(const tile *t) {
   const eti_head_rows *const out = &t->r->a->out;
   const size_t wide = t->r->sizes.wide, n = t->r->a->cache.value_dim;
   for (size_t i = 0; i < t->n; i++) {
-    const float *const x = t->acc.rows + i * wide;
-    float *const to = row_at(t, out, i);
-    for (size_t d = 0; d < n; d++) to[(ptrdiff_t)d * out->item] = x[d] / t->acc.sum[i] + 0.0f;
+    float *const x = t->acc.rows + i * wide, *const to = row_at(t, out, i);
+    divide_row(x, n, t->acc.sum[i]);
+    if (out->item == 1) {
+      memcpy(to, x, n * sizeof *x);
+      continue;
+    }
+    for (size_t d = 0; d < n; d++) to[(ptrdiff_t)d * out->item] = x[d];
   }
 }
 

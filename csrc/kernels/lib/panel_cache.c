@@ -2,15 +2,19 @@
 #include "kernels/lib/panel_cache.h"
 
 #include <math.h>
+#include <string.h>
 
+#include "kernels/loops/loop.h"
 #include "kernels/micro/convert/cast.h"
 #include "runtime/check.h"
 
 enum { WIDTH = ETI_GEMM_STORED, QUAD = ETI_QGEMM_QUAD };
 
-static void rotate_halves(const float *cos, const float *sin, const float *x, ptrdiff_t item,
-                          size_t half, float *y) {
+// item is a constant at one call: rows of adjacent elements become vectors.
+ETI_LOOP_INLINE void rotate_halves(const float *cos, const float *sin, const float *x,
+                                   const ptrdiff_t item, size_t half, float *y) {
   const float *const second = x + (ptrdiff_t)half * item;
+  ETI_NO_DEPENDENCES
   for (size_t i = 0; i < half; i++) {
     const float a = x[(ptrdiff_t)i * item], b = second[(ptrdiff_t)i * item];
     y[i] = a * cos[i] - b * sin[i];
@@ -27,20 +31,29 @@ static void rotate_pairs(const float *cos, const float *sin, const float *x, ptr
   }
 }
 
+static void copy_row(const float *x, ptrdiff_t item, size_t n, float *y) {
+  if (item == 1) {
+    memcpy(y, x, n * sizeof *y);
+    return;
+  }
+  for (size_t i = 0; i < n; i++) y[i] = x[(ptrdiff_t)i * item];
+}
+
 void eti_rotate_row(const eti_rotation *rotation, const float *x, ptrdiff_t item, size_t n,
                     size_t position, float *y) {
   const size_t dims = rotation->dims;
   ET_ASSERT(dims % 2 == 0 && dims <= n);
-  if (dims > 0) {
-    const float *const cos = rotation->cos + position * dims;
-    const float *const sin = rotation->sin + position * dims;
-    if (rotation->interleaved) {
-      rotate_pairs(cos, sin, x, item, dims, y);
-    } else {
-      rotate_halves(cos, sin, x, item, dims / 2, y);
-    }
+  copy_row(x + (ptrdiff_t)dims * item, item, n - dims, y + dims);
+  if (dims == 0) return;
+  const float *const cos = rotation->cos + position * dims;
+  const float *const sin = rotation->sin + position * dims;
+  if (rotation->interleaved) {
+    rotate_pairs(cos, sin, x, item, dims, y);
+  } else if (item == 1) {
+    rotate_halves(cos, sin, x, 1, dims / 2, y);
+  } else {
+    rotate_halves(cos, sin, x, item, dims / 2, y);
   }
-  for (size_t i = dims; i < n; i++) y[i] = x[(ptrdiff_t)i * item];
 }
 
 float eti_quantize_row(const float *x, size_t n, int8_t *codes) {

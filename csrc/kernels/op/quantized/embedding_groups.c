@@ -8,6 +8,8 @@
 #include "kernels/ops.h"
 #include "kernels/sizes.h"
 
+#include <string.h>
+
 enum {
   NR = ETI_QGROUPS_NR,
   STEP = ETI_QGROUPS_STEP,

@@ -272,15 +272,19 @@ REFUSALS: tuple[Refusal, ...] = (
         "executorch_py.extension.flat_tensor.serialize.serialize.FlatTensorSerializer",
     ),
     Refusal(
-        "extension.llm.cache extension.llm.export.builder extension.llm.export.config "
+        "extension.llm.cache extension.llm.modules extension.llm.runner",
+        "upstream's own language models and their runner are not part of this version",
+        "executorch_py.extension.llm.export.export_folder on a folder of transformers",
+    ),
+    Refusal(
+        "extension.llm.export.builder extension.llm.export.config "
         "extension.llm.export.export_llm extension.llm.export.export_passes "
         "extension.llm.export.gguf extension.llm.export.int4 extension.llm.export.load "
         "extension.llm.export.mx extension.llm.export.nvfp4 extension.llm.export.partitioner_lib "
         "extension.llm.export.quant extension.llm.export.quantize "
-        "extension.llm.export.quantizer_lib extension.llm.modules extension.llm.runner",
-        "upstream's own language models and their runner are not part of this version",
-        "torch.export.export on a model of transformers, with the operators that "
-        "executorch_py.extension.llm.custom_ops.custom_ops registers",
+        "extension.llm.export.quantizer_lib",
+        "upstream's own language models and their export are not part of this version",
+        "executorch_py.extension.llm.export.export_folder on a folder of transformers",
     ),
     Refusal(
         "extension.llm.tokenizers",

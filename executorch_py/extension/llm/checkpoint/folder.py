@@ -34,7 +34,7 @@ def _open_index(folder: Path) -> Checkpoint:
     try:
         places = json.loads(path.read_bytes())["weight_map"]
         files = sorted(set(places.values()))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise CheckpointError(
             f"{path}: expected a weight_map of names to files, got {error!r}"
         ) from None

@@ -24,7 +24,12 @@ from typing import Any
 import torch
 
 from executorch_py.extension.llm.checkpoint.gguf_blocks import BLOCKS, Block, values_of
-from executorch_py.extension.llm.checkpoint.tensors import Checkpoint, CheckpointError, map_file
+from executorch_py.extension.llm.checkpoint.tensors import (
+    Checkpoint,
+    CheckpointError,
+    holds_sizes,
+    map_file,
+)
 from executorch_py.terminal_text import quoted
 
 _NUMBERS = "BbHhIif?"  # struct's codes of the types 0 to 7
@@ -168,6 +173,9 @@ def _tensor(r: _Reader, name: str) -> Callable[[int], Packed]:
             f"{r.path}: {where}: expected rows of a multiple of {block.terms} terms for "
             f"{block.name}, got {row}"
         )
+
+    if not holds_sizes(shape):
+        raise CheckpointError(f"{r.path}: {where}: expected less than 2**63 elements, got {shape}")
 
     def make(first: int) -> Packed:
         n_bytes = math.prod(shape) // block.terms * block.n_bytes

@@ -16,7 +16,12 @@ from typing import Any
 
 import torch
 
-from executorch_py.extension.llm.checkpoint.tensors import Checkpoint, CheckpointError, map_file
+from executorch_py.extension.llm.checkpoint.tensors import (
+    Checkpoint,
+    CheckpointError,
+    holds_sizes,
+    map_file,
+)
 from executorch_py.terminal_text import quoted
 
 _DTYPES = {
@@ -69,7 +74,9 @@ def _header(path: Path, text: bytes) -> dict[str, Any]:
 
     try:
         header = json.loads(text, object_pairs_hook=unique)
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+    except CheckpointError:
+        raise
+    except (ValueError, RecursionError) as error:
         raise CheckpointError(f"{path}: expected a JSON header, got {error}") from None
     if not isinstance(header, dict):
         raise CheckpointError(
@@ -89,6 +96,10 @@ def _reader(
     if dtype is None or shape is None or offsets is None or len(offsets) != 2:
         raise CheckpointError(
             f"{where}: expected dtype, shape and two data_offsets, got {quoted(str(entry))}"
+        )
+    if not holds_sizes(shape):
+        raise CheckpointError(
+            f"{where}: expected less than 2**63 elements, got {quoted(str(shape))}"
         )
     begin, end = offsets
     n_bytes = math.prod(shape) * dtype.itemsize

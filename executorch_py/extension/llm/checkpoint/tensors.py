@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import mmap
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import torch
@@ -32,6 +33,12 @@ class Checkpoint(Mapping[str, torch.Tensor]):
 
     def __len__(self) -> int:
         return len(self._readers)
+
+
+def holds_sizes(shape: Sequence[int]) -> bool:
+    """Whether a tensor can have this shape: torch counts elements and steps in 63 bits, also where
+    another size is 0."""
+    return math.prod(max(1, n) for n in shape) < 1 << 63
 
 
 def map_file(path: Path) -> mmap.mmap:

@@ -50,18 +50,6 @@ def attend(
     return out, None
 
 
-class NoCache:
-    """In place of transformers' cache: attention appends, so that nothing is kept here."""
-
-    is_compileable = False
-
-    def update(self, key: Any, value: Any, layer: int, *_: Any, **__: Any) -> tuple[Any, Any]:
-        return key, value
-
-    def get_seq_length(self, *_: Any) -> int:
-        return 0
-
-
 def register() -> None:
     """Makes `attn_implementation="executorch_py"` known to transformers."""
     from transformers import AttentionInterface

@@ -14,6 +14,9 @@ from executorch_py.exir import (
 from executorch_py.extension.llm.export import hf_attention
 from executorch_py.extension.llm.export.hf_attention import DecodeState
 
+# Tracing needs a range of lengths, from 1 to more than the example's 2 tokens.
+_LEAST_CAPACITY = 4
+
 
 class Decoder(torch.nn.Module):
     """forward(tokens i64 [1, S], input_pos i64 [1]) -> logits f32 [1, vocabulary].
@@ -25,6 +28,8 @@ class Decoder(torch.nn.Module):
 
     def __init__(self, model: Any, capacity: int, all_logits: bool = False) -> None:
         super().__init__()
+        if capacity < _LEAST_CAPACITY:
+            raise ValueError(f"capacity: expected {_LEAST_CAPACITY} or more, got {capacity}")
         config = model.config
         self.model, self.capacity, self.all_logits = model, capacity, all_logits
         self.n_layers = int(config.num_hidden_layers)

@@ -32,6 +32,7 @@ def set_parameters(model: torch.nn.Module, checkpoint: Checkpoint) -> None:
     """Makes each parameter of a model a tensor of the checkpoint, of the same name and shape."""
     tied = dict(getattr(model, "all_tied_weights_keys", None) or {})
     missing = []
+    made: dict[str, torch.nn.Parameter] = {}
     for name, parameter in list(model.named_parameters(remove_duplicate=False)):
         source = name if name in checkpoint else tied.get(name, name)
         if source not in checkpoint:
@@ -44,7 +45,8 @@ def set_parameters(model: torch.nn.Module, checkpoint: Checkpoint) -> None:
                 f"{list(parameter.shape)}, got {list(tensor.shape)}"
             )
         owner, _, leaf = name.rpartition(".")
-        setattr(model.get_submodule(owner), leaf, torch.nn.Parameter(tensor, requires_grad=False))
+        shared = made.setdefault(source, torch.nn.Parameter(tensor, requires_grad=False))
+        setattr(model.get_submodule(owner), leaf, shared)
     if missing:
         raise CheckpointError(
             f"{checkpoint.where}: expected tensors {quoted_list(missing[:6])}"
@@ -53,9 +55,13 @@ def set_parameters(model: torch.nn.Module, checkpoint: Checkpoint) -> None:
 
 
 def widen_parameters(model: torch.nn.Module) -> None:
-    """Parameters in f32, in which models compute."""
+    """Parameters in f32, in which models compute. One that modules share is widened once."""
+    made: dict[int, torch.nn.Parameter] = {}
     for module in model.modules():
         for name, parameter in list(module.named_parameters(recurse=False)):
-            if parameter.dtype != torch.float32:
-                wide = torch.nn.Parameter(parameter.to(torch.float32), requires_grad=False)
-                setattr(module, name, wide)
+            if parameter.dtype == torch.float32:
+                continue
+            if id(parameter) not in made:
+                wide = parameter.to(torch.float32)
+                made[id(parameter)] = torch.nn.Parameter(wide, requires_grad=False)
+            setattr(module, name, made[id(parameter)])

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from gguf import GGMLQuantizationType as Kind
+from support.damaged import damaged_copies
 
 from executorch_py.extension.llm.checkpoint import CheckpointError
 from executorch_py.extension.llm.checkpoint.gguf import open_gguf
@@ -121,7 +122,15 @@ DAMAGED = {
     "rank 9": (file_of(1, 0, entry([1] * 9, 0, 0) + bytes(64)), "rank 4 or less, got 9"),
     "sizes whose product overflows": (
         file_of(1, 0, entry([1 << 32, 1 << 32, 1 << 32], 0, 0) + bytes(64)),
-        "'w': expected .* bytes at",
+        r"'w': expected less than 2\*\*63 elements",
+    ),
+    "a size of 2**63 beside a size of 0": (
+        file_of(1, 0, entry([0, 1 << 63], 0, 0) + bytes(64)),
+        r"'w': expected less than 2\*\*63 elements",
+    ),
+    "more elements than the file has": (
+        file_of(1, 0, entry([1 << 40], 0, 0) + bytes(64)),
+        "'w': expected 4398046511104 bytes at",
     ),
     "an offset beyond the end": (
         file_of(1, 0, entry([4], 0, 1 << 63) + bytes(64)),
@@ -151,15 +160,10 @@ def test_a_damaged_file_is_refused_with_words(tmp_path: Path, data: bytes, words
 
 
 def test_every_truncated_or_changed_file_is_read_or_refused(tmp_path: Path) -> None:
-    generator = np.random.default_rng(3)
-    blocks = random_blocks("Q4_K", 1, generator)
+    blocks = random_blocks("Q4_K", 1, np.random.default_rng(3))
     whole = write(tmp_path / "t.gguf", {"w": (blocks, Kind.Q4_K)}).read_bytes()
     path = tmp_path / "changed.gguf"
-    for i in range(600):
-        data = bytearray(whole[: 1 + i % len(whole)] if i < 300 else whole)
-        if i >= 300:
-            for at in generator.integers(0, len(data), 1 + i % 3):
-                data[at] = generator.integers(0, 256)
+    for data in damaged_copies(whole, 600):
         path.write_bytes(data)
         try:
             file = open_gguf(path)

@@ -7,10 +7,10 @@ import struct
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
+from support.damaged import damaged_copies
 
 from executorch_py.extension.llm.checkpoint import CheckpointError, open_folder
 from executorch_py.extension.llm.checkpoint.safetensors import open_safetensors
@@ -106,7 +106,18 @@ DAMAGED = {
     "offsets beyond the end": (file_of(entry(offsets=[8, 24])), "within the 16 bytes .*8 to 24"),
     "offsets in the wrong order": (file_of(entry(offsets=[16, 0])), "within the 16 bytes"),
     "too few bytes": (file_of(entry(offsets=[0, 12])), r"expected 16 bytes .*\[4\], got 12"),
-    "sizes of 2**80 bytes": (file_of(entry(shape=[1 << 40, 1 << 38])), "got 16"),
+    "sizes of 2**80 bytes": (
+        file_of(entry(shape=[1 << 40, 1 << 38])),
+        r"expected less than 2\*\*63 elements",
+    ),
+    "a size of 2**70 beside a size of 0": (
+        file_of(entry(shape=[0, 1 << 70], offsets=[0, 0])),
+        r"expected less than 2\*\*63 elements",
+    ),
+    "a size of 5,000 digits": (
+        file_of(b'{"w": {"dtype": "F32", "shape": [' + b"9" * 5000 + b"]}}"),
+        "expected a JSON header, got",
+    ),
     "a control character in a name": (
         file_of({"\x1b[31m": {"dtype": "F32", "shape": [4], "data_offsets": [0, 99]}}),
         r"'\\x1b\[31m'",
@@ -124,14 +135,8 @@ def test_a_damaged_file_is_refused_with_words(tmp_path: Path, data: bytes, words
 
 def test_every_truncated_or_changed_file_is_read_or_refused(tmp_path: Path) -> None:
     save_file({"w": torch.ones(4), "b": torch.zeros(2, 2).half()}, tmp_path / "t.safetensors")
-    whole = (tmp_path / "t.safetensors").read_bytes()
-    generator = np.random.default_rng(4)
     path = tmp_path / "changed.safetensors"
-    for i in range(600):
-        data = bytearray(whole[: i % len(whole)] if i < 300 else whole)
-        if i >= 300:
-            for at in generator.integers(0, len(data), 1 + i % 3):
-                data[at] = generator.integers(0, 256)
+    for data in damaged_copies((tmp_path / "t.safetensors").read_bytes(), 600):
         path.write_bytes(data)
         try:
             file = open_safetensors(path)

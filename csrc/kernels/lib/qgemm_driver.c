@@ -80,10 +80,8 @@ et_status eti_qgemm_job_read(const et_kernel_ctx *ctx, et_value *const *args, si
   needed[3] = needed[2];
   for (size_t j = 0; j < 4; j++) {
     ET_TRY(eti_arg_tensor(ctx, args, i + j, &t[j]));
-    ET_CHECK(t[j]->dtype == types[j] && t[j]->numel == needed[j] && eti_is_contiguous(t[j]),
-             ctx->err, ET_INVALID_ARGUMENT,
-             "%s: expected %zu contiguous elements of %s, got %zu of %s", names[j], needed[j],
-             et_dtype_name(types[j]), t[j]->numel, et_dtype_name((et_dtype)t[j]->dtype));
+    ET_TRY(eti_check_elements(ctx, t[j], names[j], needed[j], ET_DTYPE_BIT(types[j]),
+                              et_dtype_name(types[j])));
   }
   ET_CHECK(t[0]->rank == 5 && t[0]->sizes[3] == NR && t[0]->sizes[4] == QUAD, ctx->err,
            ET_INVALID_ARGUMENT,

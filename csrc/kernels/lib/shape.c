@@ -3,6 +3,7 @@
 // them.
 #include "kernels/lib/shape.h"
 
+#include "kernels/lib/promote.h"
 #include "runtime/message_text.h"
 
 #include <string.h>
@@ -135,6 +136,15 @@ et_status eti_check_channels_last(const et_kernel_ctx *ctx, const et_tensor *t, 
   ET_CHECK(eti_is_channels_last(t), ctx->err, status,
            "%s: expected the channels-last dim order, got %s", what,
            eti_dim_order_text(t->dim_order, t->rank).text);
+  return ET_OK;
+}
+
+et_status eti_check_elements(const et_kernel_ctx *ctx, const et_tensor *t, const char *what,
+                             size_t needed, uint32_t types, const char *kind) {
+  ET_CHECK(eti_dtype_in((et_dtype)t->dtype, types) && t->numel == needed && eti_is_contiguous(t),
+           ctx->err, ET_INVALID_ARGUMENT,
+           "%s: expected %zu contiguous elements of %s, got %zu of %s", what, needed, kind,
+           t->numel, et_dtype_name((et_dtype)t->dtype));
   return ET_OK;
 }
 

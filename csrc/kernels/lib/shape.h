@@ -54,6 +54,9 @@ et_status eti_check_contiguous(const et_kernel_ctx *ctx, const et_tensor *t, et_
                                const char *what);
 et_status eti_check_channels_last(const et_kernel_ctx *ctx, const et_tensor *t, et_status status,
                                   const char *what);
+// Checks that a tensor has `needed` contiguous elements of one of the types, which `kind` names.
+et_status eti_check_elements(const et_kernel_ctx *ctx, const et_tensor *t, const char *what,
+                             size_t needed, uint32_t types, const char *kind);
 
 et_status eti_check_same_dtype(const et_kernel_ctx *ctx, const et_tensor *a, const et_tensor *b,
                                const char *what);

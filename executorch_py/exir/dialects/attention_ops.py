@@ -9,7 +9,7 @@ torch on the same caches.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch.library import Library, register_fake
@@ -206,41 +206,44 @@ def _check_positions(n: Any, start_pos: Any, capacity: int, window: int) -> None
         _check(n <= most, "positions at once", f"at most {most}", n)
 
 
-def _shape(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    cos: torch.Tensor | None,
-    sin: torch.Tensor | None,
-    start_pos: Any,
-    key_cache: torch.Tensor,
-    value_cache: torch.Tensor,
-    key_scales: torch.Tensor | None,
-    key_sums: torch.Tensor | None,
-    value_scales: torch.Tensor | None,
-    capacity: int,
-    window: int,
-    scale: float,
-    softcap: float,
-    interleaved: bool,
-) -> torch.Tensor:
+class _Call(NamedTuple):
+    """The arguments of a call, in the order of the schema."""
+
+    query: torch.Tensor
+    key: torch.Tensor
+    value: torch.Tensor
+    cos: torch.Tensor | None
+    sin: torch.Tensor | None
+    start_pos: Any
+    key_cache: torch.Tensor
+    value_cache: torch.Tensor
+    key_scales: torch.Tensor | None
+    key_sums: torch.Tensor | None
+    value_scales: torch.Tensor | None
+    capacity: int
+    window: int
+    scale: float
+    softcap: float
+    interleaved: bool
+
+
+def _shape(*args: Any) -> torch.Tensor:
+    """Checks a call, and returns a result without values."""
+    c = _Call(*args)
+    query, key, value = c.query, c.key, c.value
     _check_rows(query, key, value)
-    _check_rotation(query, cos, sin)
-    _check_positions(query.size(1), start_pos, capacity, window)
+    _check_rotation(query, c.cos, c.sin)
+    _check_positions(query.size(1), c.start_pos, c.capacity, c.window)
     kinds = {dtype: kind for kind, dtype in KINDS.items()}
-    _check(key_cache.dtype in kinds, "key_cache", "float32, float16 or int8", key_cache.dtype)
-    given = {
-        "key_cache": key_cache,
-        "value_cache": value_cache,
-        "key_scales": key_scales,
-        "key_sums": key_sums,
-        "value_scales": value_scales,
-    }
+    dtype = c.key_cache.dtype
+    _check(dtype in kinds, "key_cache", "float32, float16 or int8", dtype)
+    names = ("key_cache", "value_cache", "key_scales", "key_sums", "value_scales")
+    given = {name: getattr(c, name) for name in names}
     wanted = cache_shapes(
-        kinds[key_cache.dtype],
+        kinds[dtype],
         int(key.size(0)),
         int(key.size(2)),
-        capacity,
+        c.capacity,
         int(key.size(3)),
         int(value.size(3)),
     )
@@ -256,60 +259,31 @@ def _shape(
     return query.new_empty((*query.shape[:3], value.size(3)))
 
 
-def _run(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    cos: torch.Tensor | None,
-    sin: torch.Tensor | None,
-    start_pos: int,
-    key_cache: torch.Tensor,
-    value_cache: torch.Tensor,
-    key_scales: torch.Tensor | None,
-    key_sums: torch.Tensor | None,
-    value_scales: torch.Tensor | None,
-    capacity: int,
-    window: int,
-    scale: float,
-    softcap: float,
-    interleaved: bool,
-) -> torch.Tensor:
-    caches = (key_cache, value_cache, key_scales, key_sums, value_scales)
-    empty = _shape(
-        query,
-        key,
-        value,
-        cos,
-        sin,
-        start_pos,
-        *caches,
-        capacity,
-        window,
-        scale,
-        softcap,
-        interleaved,
-    )
+def _run(*args: Any) -> torch.Tensor:
+    empty = _shape(*args)
     if empty.numel() == 0:
         return empty
-    if cos is not None and sin is not None:
-        query, key = (rotated(x, cos, sin, interleaved) for x in (query, key))
-    slots = torch.arange(start_pos, start_pos + query.size(1)) % capacity
-    if key_scales is not None and key_sums is not None and value_scales is not None:
+    c = _Call(*args)
+    query, key, value = c.query, c.key, c.value
+    if c.cos is not None and c.sin is not None:
+        query, key = (rotated(x, c.cos, c.sin, c.interleaved) for x in (query, key))
+    slots = torch.arange(c.start_pos, c.start_pos + query.size(1)) % c.capacity
+    if c.key_scales is not None and c.key_sums is not None and c.value_scales is not None:
         codes, scales = quantized_rows(key)
-        _write_keys(key_cache, codes, slots)
-        for numbers, new in ((key_scales, scales), (key_sums, codes.int().sum(-1).int())):
+        _write_keys(c.key_cache, codes, slots)
+        for numbers, new in ((c.key_scales, scales), (c.key_sums, codes.int().sum(-1).int())):
             numbers.permute(2, 3, 0, 1)[slots // PANEL, slots % PANEL] = new.transpose(0, 1)
         codes, scales = quantized_rows(value)
-        _write_rows(value_cache, codes, slots)
-        value_scales[:, :, slots] = scales.transpose(1, 2)
+        _write_rows(c.value_cache, codes, slots)
+        c.value_scales[:, :, slots] = scales.transpose(1, 2)
         codes, scales = quantized_rows(query)
         query = codes.float() * scales[..., None]
     else:
-        _write_keys(key_cache, key, slots)
-        _write_rows(value_cache, value, slots)
-    keys = cached_keys(key_cache, key_scales, query.size(3))
-    values = cached_values(value_cache, value_scales, value.size(3))
-    return _attend(query, keys, values, start_pos, capacity, window, scale, softcap)
+        _write_keys(c.key_cache, key, slots)
+        _write_rows(c.value_cache, value, slots)
+    keys = cached_keys(c.key_cache, c.key_scales, query.size(3))
+    values = cached_values(c.value_cache, c.value_scales, value.size(3))
+    return _attend(query, keys, values, c.start_pos, c.capacity, c.window, c.scale, c.softcap)
 
 
 def _run_out(*args: Any, out: torch.Tensor) -> torch.Tensor:

@@ -401,7 +401,8 @@ static __attribute__((noinline)) void run_product(const et_kernel_ctx *ctx, eti_
   if (c->ready.way == ETI_CONV_DEPTHWISE) c->ready = (eti_conv_state){.way = best_way(c)};
   const eti_gemm shape = shape_of(c);
   eti_gemm first = shape;
-  if (c->n_images * c->groups > 0) describe_job(c, 0, &first);
+  const bool is_asked = c->epilogue != NULL || c->ready.is_finite;
+  if (is_asked && c->n_images * c->groups > 0) describe_job(c, 0, &first);
   if (c->epilogue != NULL) *c->epilogue_done = first.finish != NULL;
   if (c->ready.panels != NULL && !c->ready.is_packed) {
     eti_gemm_pack_all(ctx->pool, &shape, c->groups, describe_weights, c, eti_conv_pack_weights,

@@ -7,8 +7,7 @@
 #include "kernels/micro/qgemm/qgemm_groups.h"
 #include "kernels/ops.h"
 #include "kernels/sizes.h"
-
-#include <string.h>
+#include "runtime/half.h"
 
 enum {
   NR = ETI_QGROUPS_NR,
@@ -34,15 +33,6 @@ static int64_t index_at(const et_tensor *t, size_t i) {
   return t->dtype == ET_I32 ? ((const int32_t *)t->data)[i] : ((const int64_t *)t->data)[i];
 }
 
-static et_status check_numel(const et_kernel_ctx *ctx, const et_tensor *t, const char *name,
-                             size_t needed, uint32_t types, const char *kind) {
-  ET_CHECK(eti_dtype_in((et_dtype)t->dtype, types) && t->numel == needed && eti_is_contiguous(t),
-           ctx->err, ET_INVALID_ARGUMENT,
-           "%s: expected %zu contiguous elements of %s, got %zu of %s", name, needed, kind,
-           t->numel, et_dtype_name((et_dtype)t->dtype));
-  return ET_OK;
-}
-
 // Reads the table's tensors, checked against rows, width and group, which are set.
 static et_status read_table(const et_kernel_ctx *ctx, et_value *const *args, table *t) {
   et_tensor *weight, *scales, *zeros;
@@ -56,11 +46,11 @@ static et_status read_table(const et_kernel_ctx *ctx, et_value *const *args, tab
                !__builtin_mul_overflow(columns, t->n_groups, &n_numbers),
            ctx->err, ET_INVALID_ARGUMENT, "a table of %zu x %zu numbers is too large", t->rows,
            t->width);
-  ET_TRY(check_numel(ctx, weight, "weight", n_bytes, ET_DTYPE_BIT(ET_U8), "u8"));
-  ET_TRY(check_numel(ctx, scales, "scales", n_numbers, ET_TYPES_F32 | ET_DTYPE_BIT(ET_BF16),
-                     "f32 or bf16"));
+  ET_TRY(eti_check_elements(ctx, weight, "weight", n_bytes, ET_DTYPE_BIT(ET_U8), "u8"));
+  ET_TRY(eti_check_elements(ctx, scales, "scales", n_numbers, ET_TYPES_F32 | ET_DTYPE_BIT(ET_BF16),
+                            "f32 or bf16"));
   if (zeros != NULL) {
-    ET_TRY(check_numel(ctx, zeros, "zero_points", n_numbers, ET_DTYPE_BIT(ET_I8), "i8"));
+    ET_TRY(eti_check_elements(ctx, zeros, "zero_points", n_numbers, ET_DTYPE_BIT(ET_I8), "i8"));
     t->zeros = zeros->data;
   }
   t->weight = weight->data;
@@ -86,10 +76,7 @@ static et_status check_indices(const et_kernel_ctx *ctx, const table *t) {
 
 static float scale_at(const table *t, size_t i) {
   if (t->scales->dtype == ET_F32) return ((const float *)t->scales->data)[i];
-  const uint32_t bits = (uint32_t)((const uint16_t *)t->scales->data)[i] << 16;
-  float scale;
-  memcpy(&scale, &bits, sizeof scale);
-  return scale;
+  return eti_bf16_to_f32(((const uint16_t *)t->scales->data)[i]);
 }
 
 // Dequantizes group g of a row.

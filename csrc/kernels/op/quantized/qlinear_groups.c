@@ -39,15 +39,6 @@ typedef struct product {
 
 // ---- arguments
 
-static et_status check_numel(const et_kernel_ctx *ctx, const et_tensor *t, const char *name,
-                             size_t needed, uint32_t types, const char *kind) {
-  ET_CHECK(eti_dtype_in((et_dtype)t->dtype, types) && t->numel == needed && eti_is_contiguous(t),
-           ctx->err, ET_INVALID_ARGUMENT,
-           "%s: expected %zu contiguous elements of %s, got %zu of %s", name, needed, kind,
-           t->numel, et_dtype_name((et_dtype)t->dtype));
-  return ET_OK;
-}
-
 // Reads weights and data per column, checked against n, k and group, which are set.
 static et_status read_columns(const et_kernel_ctx *ctx, et_value *const *args, product *p) {
   static const struct {
@@ -77,7 +68,8 @@ static et_status read_columns(const et_kernel_ctx *ctx, et_value *const *args, p
     } else {
       ET_TRY(eti_arg_tensor(ctx, args, i, &t[i]));
     }
-    ET_TRY(check_numel(ctx, t[i], wanted[i].name, needed[i], wanted[i].types, wanted[i].kind));
+    ET_TRY(
+        eti_check_elements(ctx, t[i], wanted[i].name, needed[i], wanted[i].types, wanted[i].kind));
   }
   p->weight = t[WEIGHT]->data;
   p->scales = t[SCALES];

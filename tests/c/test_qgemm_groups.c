@@ -1,18 +1,19 @@
 // test_qgemm_groups.c — compares every variant of the products of rows of i8 and 4-bit weights in
 // groups with the scalar one, by equality of bits: all numbers of rows around a tile, tails of
-// columns and of groups, zero points, scales of f32 and bf16, extremes. Operands lie in memory of
-// exactly their size.
+// columns and of groups, zero points, scales of f32, bf16 and f16, extremes. Operands lie in memory
+// of exactly their size.
 #include "et_test.h"
 
 #include "kernels/micro/isa_select.h"
 #include "kernels/micro/qgemm/qgemm_groups.h"
 #include "random_elements.h"
+#include "runtime/half.h"
 
 enum { NR = ETI_QGROUPS_NR, MAX_M = 13, MAX_N = 2 * NR + 1, MAX_VARIANTS = 8 };
 
 typedef struct operands {
   eti_qgroups_tile t;  // without `begins` and `out`
-  void *blocks[9];
+  void *blocks[12];
   size_t n_blocks;
 } operands;
 
@@ -36,29 +37,35 @@ static void *some_bytes(operands *o, size_t n, bool is_extreme, int8_t low, int8
   return b;
 }
 
+// Numbers in (-0.5, 0.5), every fourth one of f16 a subnormal.
+static uint16_t *some_halves(operands *o, size_t n, uint8_t dtype) {
+  const float *const f = some_floats(o, n);
+  uint16_t *const halves = claim(o, n * sizeof *halves);
+  for (size_t i = 0; i < n; i++) {
+    halves[i] = dtype == ET_BF16 ? eti_f32_to_bf16(f[i]) : eti_f32_to_f16(f[i]);
+    if (dtype == ET_F16 && i % 4 == 0) halves[i] = (uint16_t)(next_random() & 0x83FF);
+  }
+  return halves;
+}
+
 static operands make(size_t m, size_t n, size_t group, size_t n_groups, size_t kind) {
   operands o = {.n_blocks = 0};
   const size_t panels = (n + NR - 1) / NR, columns = panels * NR, numbers = columns * n_groups;
   const bool is_extreme = kind % 4 == 3;
+  static const uint8_t dtypes[] = {ET_F32, ET_BF16, ET_F16};
   o.t = (eti_qgroups_tile){.group = group, .n_groups = n_groups, .m = m, .n = n, .out_step = MAX_N};
   o.t.a = some_bytes(&o, m * group * n_groups, is_extreme, -128, 127);
   o.t.w = some_bytes(&o, panels * n_groups * eti_qgroups_group_bytes(group), is_extreme, -1, 0);
-  o.t.is_bf16 = kind % 2 == 1;
-  o.t.scale = some_floats(&o, numbers);  // pairs of numbers of bf16
-  if (kind % 3 != 0) o.t.zero = some_bytes(&o, numbers, is_extreme, -128, 127);
+  o.t.dtype = dtypes[kind % 3];
+  o.t.scale = some_floats(&o, numbers);
+  if (kind % 2 != 0) o.t.zero = some_bytes(&o, numbers, is_extreme, -128, 127);
   o.t.sum = some_floats(&o, columns);
   o.t.add = some_floats(&o, columns);
   o.t.row_scale = some_floats(&o, m);
   int32_t *const zeros = claim(&o, m * sizeof *zeros);
   for (size_t r = 0; r < m; r++) zeros[r] = (int8_t)next_random();
   o.t.row_zero = zeros;
-  if (o.t.is_bf16) {  // numbers in (-0.5, 0.5), not infinities
-    uint16_t *const scales = claim(&o, numbers * sizeof *scales);
-    for (size_t i = 0; i < numbers; i++) {
-      memcpy(&scales[i], (const char *)o.t.scale + i * sizeof(float) + 2, sizeof scales[i]);
-    }
-    o.t.scale = scales;
-  }
+  if (o.t.dtype != ET_F32) o.t.scale = some_halves(&o, numbers, o.t.dtype);
   return o;
 }
 
@@ -82,8 +89,8 @@ static bool agrees(const eti_qgroups_micro *micro, const operands *o) {
   for (size_t i = 0; i < MAX_M * MAX_N; i++) {
     const size_t r = i / MAX_N, c = i % MAX_N;
     if (memcmp(&got[r][c], &wanted[r][c], sizeof(float)) != 0) {
-      printf("m %zu n %zu group %zu of %zu zeros %d bf16 %d: [%zu, %zu]: expected %a, got %a\n",
-             t->m, t->n, t->group, t->n_groups, t->zero != NULL, t->is_bf16, r, c,
+      printf("m %zu n %zu group %zu of %zu zeros %d %s: [%zu, %zu]: expected %a, got %a\n", t->m,
+             t->n, t->group, t->n_groups, t->zero != NULL, et_dtype_name((et_dtype)t->dtype), r, c,
              (double)wanted[r][c], (double)got[r][c]);
       return false;
     }

@@ -17,12 +17,14 @@ NAME = "executorch_py::embedding_groups.out"
 class Table:
     """Random operands, and the rows that they stand for."""
 
-    def __init__(self, rows: int, width: int, group: int, *, bf16: bool, zeros: bool) -> None:
+    def __init__(
+        self, rows: int, width: int, group: int, *, dtype: torch.dtype, zeros: bool
+    ) -> None:
         g, groups = torch.Generator().manual_seed(rows + width), width // group
         codes = torch.randint(-8, 8, (rows, groups, group), generator=g, dtype=torch.int8)
-        scales = torch.rand(rows, groups, generator=g) + 0.5
-        if bf16:
-            scales = scales.to(torch.bfloat16)
+        scales = (torch.rand(rows, groups, generator=g) + 0.5).to(dtype)
+        if dtype is torch.float16:
+            scales[0] *= 2.0**-24  # a subnormal
         points = torch.randint(-8, 8, (rows, groups), generator=g, dtype=torch.int8)
         points = points if zeros else torch.zeros_like(points)
         wide = (codes.to(torch.float32) - points.unsqueeze(-1)) * scales.float().unsqueeze(-1)
@@ -39,23 +41,23 @@ class Table:
 
 
 @pytest.mark.parametrize("zeros", [False, True], ids=["symmetric", "zeros"])
-@pytest.mark.parametrize("bf16", [False, True], ids=["f32", "bf16"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize(
     ("rows", "width", "group"), [(40, 64, 32), (16, 96, 96), (1, 8, 8), (33, 20, 5), (17, 128, 4)]
 )
 def test_rows_are_those_of_the_dequantized_table(
-    rows: int, width: int, group: int, bf16: bool, zeros: bool
+    rows: int, width: int, group: int, dtype: torch.dtype, zeros: bool
 ) -> None:
-    case = Table(rows, width, group, bf16=bf16, zeros=zeros)
-    for dtype in (torch.int64, torch.int32):
-        indices = (torch.arange(6).reshape(2, 3) * 7 % rows).to(dtype)
+    case = Table(rows, width, group, dtype=dtype, zeros=zeros)
+    for kind in (torch.int64, torch.int32):
+        indices = (torch.arange(6).reshape(2, 3) * 7 % rows).to(kind)
         (got,) = check_op(own.embedding_groups.out, *case.args(indices))
         assert torch.equal(got, case.values[indices.long()])
 
 
 @pytest.mark.parametrize("shape", [(), (0,), (3, 0, 2), (1, 1, 4)], ids=str)
 def test_the_result_has_the_indices_shape_and_the_width(shape: tuple[int, ...]) -> None:
-    case = Table(20, 64, 32, bf16=True, zeros=False)
+    case = Table(20, 64, 32, dtype=torch.bfloat16, zeros=False)
     indices = torch.full(shape, 19, dtype=torch.int64)
     (got,) = check_op(own.embedding_groups.out, *case.args(indices))
     assert torch.equal(got, case.values[indices])
@@ -67,13 +69,13 @@ def refuse(args: list[Any], words: str) -> None:
 
 
 def test_an_index_outside_of_the_table_is_refused_with_its_position() -> None:
-    case = Table(20, 64, 32, bf16=True, zeros=False)
+    case = Table(20, 64, 32, dtype=torch.bfloat16, zeros=False)
     refuse(case.args(torch.tensor([3, 20])), "index 20 at position 1 is outside of a table of 20")
     refuse(case.args(torch.tensor([-1, 3])), "index -1 at position 0")
 
 
 def test_operands_of_wrong_types_and_sizes_are_refused() -> None:
-    case = Table(20, 64, 32, bf16=True, zeros=False)
+    case = Table(20, 64, 32, dtype=torch.bfloat16, zeros=False)
     indices = torch.tensor([0, 1])
     weight, scales, zeros = case.table
     refuse(case.args(torch.tensor([0.0, 1.0])), "indices: expected contiguous i32 or i64")

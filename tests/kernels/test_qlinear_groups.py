@@ -32,7 +32,7 @@ class Product:
         n: int,
         group: int,
         *,
-        bf16: bool = True,
+        scales: torch.dtype = torch.bfloat16,
         zeros: bool = False,
         bias: bool = True,
         one_scale: bool = False,
@@ -44,8 +44,7 @@ class Product:
         self.zero = torch.randint(-128, 128, (len(self.scale),), generator=g)
         self.weight = torch.randint(-8, 8, (n, groups, group), generator=g, dtype=torch.int8)
         self.scales = (torch.rand(n, groups, generator=g) + 0.5) / (40 * math.sqrt(shape[-1] + 1))
-        if bf16:
-            self.scales = self.scales.to(torch.bfloat16)
+        self.scales = self.scales.to(scales)
         self.zeros = torch.zeros(n, groups, dtype=torch.int8)
         if zeros:
             self.zeros = torch.randint(-8, 8, (n, groups), generator=g, dtype=torch.int8)
@@ -98,6 +97,7 @@ def test_sums_of_groups_are_exact_and_then_scaled(shape: tuple[int, ...], n: int
 
 # Terms of a row and of a group: sizes that quantizers use, and sizes with incomplete steps and
 # parts.
+SCALES = (torch.bfloat16, torch.float16, torch.float32)
 GROUPS = [(256, 64), (256, 128), (256, 256), (1024, 256), (67, 67), (60, 12), (15, 5), (80, 40)]
 GROUPS += [(24, 8), (8, 1), (300, 100), (34, 17), (2048, 32)]
 
@@ -105,7 +105,7 @@ GROUPS += [(24, 8), (8, 1), (300, 100), (34, 17), (2048, 32)]
 @pytest.mark.parametrize("zeros", [False, True], ids=["symmetric", "zeros"])
 @pytest.mark.parametrize(("terms", "group"), GROUPS)
 def test_groups_may_have_any_size(terms: int, group: int, zeros: bool) -> None:
-    Product((6, terms), 19, group, zeros=zeros, bf16=not zeros, bias=zeros).check()
+    Product((6, terms), 19, group, zeros=zeros, scales=SCALES[terms % 3], bias=zeros).check()
 
 
 # Numbers of rows and columns around the tiles of all variants: of 4 or 6 rows and of one or two
@@ -114,10 +114,10 @@ def test_groups_may_have_any_size(terms: int, group: int, zeros: bool) -> None:
 def test_tiles_may_be_incomplete(terms: int, group: int) -> None:
     for m in range(1, 14):
         zeros = m % 2 == 0
-        Product((m, terms), (m * 16 + 5) % 51, group, zeros=zeros, bf16=m % 3 == 0).check()
+        Product((m, terms), (m * 16 + 5) % 51, group, zeros=zeros, scales=SCALES[m % 3]).check()
     for n in (1, 15, 16, 17, 31, 32, 33, 47, 48, 49, 50):
         zeros = n % 2 == 0
-        Product((1 + n % 7, terms), n, group, zeros=zeros, bf16=n % 3 == 0).check()
+        Product((1 + n % 7, terms), n, group, zeros=zeros, scales=SCALES[n % 3]).check()
 
 
 def test_rows_may_be_more_than_a_block() -> None:
@@ -138,6 +138,21 @@ def test_sums_of_large_groups_are_exact() -> None:
         with isa_limit(isa):
             (got,) = run_op(NAME, *case.args, out=[Out(torch.float32, (1, 1))], prepared=True)
         assert got.item() == torch.tensor(-128.0 * terms) * case.scale.float().item(), isa
+
+
+def test_subnormal_scales_of_f16_are_exact() -> None:
+    case = Product((5, 64), 17, 32, scales=torch.float16, bias=False)
+    case.scales = torch.arange(34, dtype=torch.int16).view(torch.float16).reshape(17, 2)
+    case.args[4] = Const(integer_ops.packed_numbers(case.scales))
+    case.args[6] = Const(torch.zeros(32))
+    sums = case.x.reshape(5, 1, 2, 32).long() * case.weight.long()
+    wanted = (sums.sum(-1) * case.scales.double()).sum(-1).float() * case.scale.float().reshape(
+        -1, 1
+    )
+    for isa in isas_and_dots():
+        with isa_limit(isa):
+            (got,) = run_op(NAME, *case.args, out=[Out(torch.float32, (5, 17))])
+        assert torch.equal(got, wanted), isa
 
 
 def test_all_rows_may_share_a_scale() -> None:
@@ -185,8 +200,8 @@ def test_packing_can_be_undone() -> None:
         ),
         (
             4,
-            torch.zeros(64, dtype=torch.float16),
-            "scales: expected 64 contiguous elements of f32 or bf16, got 64 of f16",
+            torch.zeros(64, dtype=torch.float64),
+            "scales: expected 64 contiguous elements of f32, bf16 or f16, got 64 of f64",
         ),
         (
             5,

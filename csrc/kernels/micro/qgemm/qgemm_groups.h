@@ -23,6 +23,7 @@
 #include <stdint.h>
 
 #include "kernels/contract.h"
+#include "runtime/et.h"
 
 enum {
   ETI_QGROUPS_NR = 16,
@@ -39,8 +40,8 @@ typedef struct eti_qgroups_tile {
   size_t group, n_groups;
   const int32_t *begins;  // the output of `begins` for these rows
   const uint8_t *w;
-  const void *scale;       // f32 or bf16
-  bool is_bf16;            // scale
+  const void *scale;       // f32, bf16 or f16
+  uint8_t dtype;           // et_dtype of scale
   const int8_t *zero;      // or NULL: 0
   const float *sum, *add;  // of columns
   size_t m, n;             // n ≥ 1
@@ -68,11 +69,17 @@ static inline size_t eti_qgroups_group_bytes(size_t group) {
   return (group / ETI_QGROUPS_STEP + (group % ETI_QGROUPS_STEP != 0)) * ETI_QGROUPS_STEP_BYTES;
 }
 
+// Bytes of a number of a type that scales have.
+static inline size_t eti_qgroups_scale_bytes(uint8_t dtype) {
+  return dtype == ET_F32 ? sizeof(float) : sizeof(uint16_t);
+}
+
 // True if pointers and sizes of a tile keep the contract above; `begins` counts for variants that
 // read them.
 static inline bool eti_qgroups_tile_is_valid(const eti_qgroups_tile *t) {
-  const bool has_scale = t->is_bf16 ? ETI_HOLDS(t->scale, t->n_groups, uint16_t)
-                                    : ETI_HOLDS(t->scale, t->n_groups, float);
+  const bool has_scale = t->dtype == ET_F32 ? ETI_HOLDS(t->scale, t->n_groups, float)
+                                            : ETI_HOLDS(t->scale, t->n_groups, uint16_t) &&
+                                                  (t->dtype == ET_BF16 || t->dtype == ET_F16);
   return t->group > 0 && ETI_HOLDS(t->a, t->m * t->n_groups, int8_t) &&
          ETI_HOLDS(t->w, t->n_groups, uint8_t) && has_scale && ETI_HOLDS(t->sum, 1, float) &&
          ETI_HOLDS(t->add, 1, float) && t->n >= 1 && ETI_HOLDS(t->row_scale, t->m, float) &&
@@ -86,7 +93,7 @@ static inline eti_qgroups_tile eti_qgroups_columns(const eti_qgroups_tile *t, si
   const size_t groups = column * t->n_groups;
   eti_qgroups_tile part = *t;
   part.w += groups / ETI_QGROUPS_NR * eti_qgroups_group_bytes(t->group);
-  part.scale = (const char *)t->scale + groups * (t->is_bf16 ? sizeof(uint16_t) : sizeof(float));
+  part.scale = (const char *)t->scale + groups * eti_qgroups_scale_bytes(t->dtype);
   part.zero = t->zero == NULL ? NULL : t->zero + groups;
   part.sum += column;
   part.add += column;

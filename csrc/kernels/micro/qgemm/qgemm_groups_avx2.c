@@ -187,11 +187,13 @@ INLINE void subtract_zeros(const eti_qgroups_tile *t, const int8_t *zero, const 
   }
 }
 
-INLINE vf scales_at(const eti_qgroups_tile *t, size_t i) {
-  if (!t->is_bf16) return _mm256_loadu_ps((const float *)t->scale + i);
-  const void *const at = (const uint16_t *)t->scale + i;
-  const vi wide = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)at));
-  return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
+// A vector of scales from number i on.
+INLINE vf numbers_at(const void *from, uint8_t dtype, size_t i) {
+  if (dtype == ET_F32) return _mm256_loadu_ps((const float *)from + i);
+  const void *const at = (const uint16_t *)from + i;
+  const __m128i halves = _mm_loadu_si128((const __m128i *)at);
+  if (dtype == ET_F16) return _mm256_cvtph_ps(halves);
+  return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(halves), 16));
 }
 
 INLINE void store_row(const eti_qgroups_tile *t, size_t row, const vf totals[NV]) {
@@ -233,7 +235,7 @@ INLINE void rows(const eti_qgroups_tile *given, size_t first, size_t m, bool is_
     }
     if (!is_plain && t.zero != NULL) subtract_zeros(&t, t.zero + j * NR, a, m, s);
     UNROLL for (size_t v = 0; v < NV; v++) {
-      const vf scale = scales_at(&t, j * NR + v * LANES);
+      const vf scale = numbers_at(t.scale, t.dtype, j * NR + v * LANES);
       UNROLL for (size_t r = 0; r < m; r++) {
         const vf scaled = _mm256_mul_ps(_mm256_cvtepi32_ps(s[r][v]), scale);
         totals[r][v] = _mm256_add_ps(totals[r][v], scaled);

@@ -114,14 +114,16 @@ INLINE void begin_sums(const eti_qgroups_tile *t, const int32_t *begins, size_t 
 
 // ---- groups
 
-INLINE vf scales_at(const eti_qgroups_tile *t, size_t i) {
-  return t->is_bf16 ? VF_OF_BF16((const uint16_t *)t->scale + i)
-                    : VF_LOAD((const float *)t->scale + i);
+// A vector of scales from number i on.
+INLINE vf numbers_at(const void *from, uint8_t dtype, size_t i) {
+  if (dtype == ET_F32) return VF_LOAD((const float *)from + i);
+  const uint16_t *const halves = (const uint16_t *)from + i;
+  return dtype == ET_BF16 ? VF_OF_BF16(halves) : VF_OF_F16(halves);
 }
 
-INLINE void prefetch_scale(const eti_qgroups_tile *t, size_t i) {
-  const size_t bytes = t->is_bf16 ? sizeof(uint16_t) : sizeof(float);
-  __builtin_prefetch((const void *)((uintptr_t)t->scale + i * bytes), 0, 3);
+INLINE void prefetch_numbers(const void *from, uint8_t dtype, size_t i) {
+  const size_t bytes = eti_qgroups_scale_bytes(dtype);
+  __builtin_prefetch((const void *)((uintptr_t)from + i * bytes), 0, 3);
 }
 
 // Writes the results of a tile's totals.
@@ -165,8 +167,8 @@ INLINE void add_group(const eti_qgroups_tile *t, size_t column, size_t j, size_t
                       bool is_split, const vi sums[2][MR][TV], vf totals[MR][TV]) {
   UNROLL for (size_t v = 0; v < tv; v++) {
     const size_t at = (column + v / NV * NR) * t->n_groups + j * NR + v % NV * LANES;
-    const vf scale = scales_at(t, at);
-    if (m == 1) prefetch_scale(t, at + NEAR_GROUPS * NR);
+    const vf scale = numbers_at(t->scale, t->dtype, at);
+    if (m == 1) prefetch_numbers(t->scale, t->dtype, at + NEAR_GROUPS * NR);
     UNROLL for (size_t r = 0; r < m; r++) {
       const vi sum = is_split ? VI_ADD(sums[0][r][v], sums[1][r][v]) : sums[0][r][v];
       totals[r][v] = VF_ADD(totals[r][v], VF_MUL(VF_OF(sum), scale));

@@ -80,9 +80,12 @@ INLINE void begin_sums(const eti_qgroups_tile *t, const int32_t *begins, size_t 
 
 // ---- groups
 
-INLINE float32x4_t scales_at(const eti_qgroups_tile *t, size_t i) {
-  if (!t->is_bf16) return vld1q_f32((const float *)t->scale + i);
-  return vreinterpretq_f32_u32(vshll_n_u16(vld1_u16((const uint16_t *)t->scale + i), 16));
+// A vector of scales from number i on.
+INLINE float32x4_t numbers_at(const void *from, uint8_t dtype, size_t i) {
+  if (dtype == ET_F32) return vld1q_f32((const float *)from + i);
+  const uint16x4_t halves = vld1_u16((const uint16_t *)from + i);
+  return dtype == ET_BF16 ? vreinterpretq_f32_u32(vshll_n_u16(halves, 16))
+                          : vcvt_f32_f16(vreinterpret_f16_u16(halves));
 }
 
 // Adds the scaled sums of group j to totals.
@@ -90,7 +93,7 @@ INLINE void add_group(const eti_qgroups_tile *t, size_t j, size_t units,
                       const int32x4_t sums[UNITS][UV], float32x4_t totals[UNITS][UV]) {
   UNROLL for (size_t v = 0; v < NV; v++) {
     float32x4_t scale[UNIT];
-    spread(scales_at(t, j * NR + v * LANES), scale);
+    spread(numbers_at(t->scale, t->dtype, j * NR + v * LANES), scale);
     UNROLL for (size_t i = 0; i < UNIT; i++) {
       UNROLL for (size_t u = 0; u < units; u++) {
         float32x4_t *const total = &totals[u][v * UNIT + i];

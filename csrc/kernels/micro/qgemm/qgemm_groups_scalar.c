@@ -65,15 +65,22 @@ static void sum_group(const eti_qgroups_tile *t, const int8_t *a, size_t j, uint
   for (size_t c = 0; c < NR; c++) sums[c] -= (uint32_t)t->zero[j * NR + c] * terms;
 }
 
+// Reads the numbers of a panel for group j.
+static void read_numbers(const void *from, uint8_t dtype, size_t j, float to[NR]) {
+  if (dtype == ET_F32) {
+    memcpy(to, (const float *)from + j * NR, NR * sizeof *to);
+    return;
+  }
+  const uint16_t *const halves = (const uint16_t *)from + j * NR;
+  for (size_t c = 0; c < NR; c++) {
+    to[c] = dtype == ET_BF16 ? eti_bf16_to_f32(halves[c]) : eti_f16_to_f32(halves[c]);
+  }
+}
+
 static void add_group(const eti_qgroups_tile *t, size_t j, const uint32_t sums[NR],
                       float totals[NR]) {
   float scales[NR];
-  if (t->is_bf16) {
-    const uint16_t *const from = (const uint16_t *)t->scale + j * NR;
-    for (size_t c = 0; c < NR; c++) scales[c] = eti_bf16_to_f32(from[c]);
-  } else {
-    memcpy(scales, (const float *)t->scale + j * NR, sizeof scales);
-  }
+  read_numbers(t->scale, t->dtype, j, scales);
   for (size_t c = 0; c < NR; c++) totals[c] += (float)(int32_t)sums[c] * scales[c];
 }
 

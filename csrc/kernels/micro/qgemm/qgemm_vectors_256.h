@@ -37,6 +37,7 @@ typedef __m256 vf;
 #define VF_OF_BF16(p)                    \
   _mm256_castsi256_ps(_mm256_slli_epi32( \
       _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)(p))), 16))
+#define VF_OF_F16(p) _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(p)))
 #define VB_STORE(p, v) _mm256_storeu_si256((__m256i *)(void *)(p), v)
 #define VB_SET1(x) _mm256_set1_epi8(x)
 #define VB_SET1_16(x) _mm256_set1_epi16(x)

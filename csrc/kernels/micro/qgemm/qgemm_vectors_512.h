@@ -37,6 +37,7 @@ typedef __m512 vf;
 #define VF_OF_BF16(p)                    \
   _mm512_castsi512_ps(_mm512_slli_epi32( \
       _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(const void *)(p))), 16))
+#define VF_OF_F16(p) _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)(p)))
 #define VB_STORE(p, v) _mm512_storeu_si512((void *)(p), v)
 #define VB_SET1(x) _mm512_set1_epi8(x)
 #define VB_SET1_16(x) _mm512_set1_epi16(x)

@@ -47,8 +47,8 @@ static et_status read_table(const et_kernel_ctx *ctx, et_value *const *args, tab
            ctx->err, ET_INVALID_ARGUMENT, "a table of %zu x %zu numbers is too large", t->rows,
            t->width);
   ET_TRY(eti_check_elements(ctx, weight, "weight", n_bytes, ET_DTYPE_BIT(ET_U8), "u8"));
-  ET_TRY(eti_check_elements(ctx, scales, "scales", n_numbers, ET_TYPES_F32 | ET_DTYPE_BIT(ET_BF16),
-                            "f32 or bf16"));
+  ET_TRY(eti_check_elements(ctx, scales, "scales", n_numbers, ET_TYPES_F32 | ET_TYPES_HALF,
+                            "f32, bf16 or f16"));
   if (zeros != NULL) {
     ET_TRY(eti_check_elements(ctx, zeros, "zero_points", n_numbers, ET_DTYPE_BIT(ET_I8), "i8"));
     t->zeros = zeros->data;
@@ -76,7 +76,8 @@ static et_status check_indices(const et_kernel_ctx *ctx, const table *t) {
 
 static float scale_at(const table *t, size_t i) {
   if (t->scales->dtype == ET_F32) return ((const float *)t->scales->data)[i];
-  return eti_bf16_to_f32(((const uint16_t *)t->scales->data)[i]);
+  const uint16_t half = ((const uint16_t *)t->scales->data)[i];
+  return t->scales->dtype == ET_BF16 ? eti_bf16_to_f32(half) : eti_f16_to_f32(half);
 }
 
 // Dequantizes group g of a row.

@@ -47,7 +47,7 @@ static et_status read_columns(const et_kernel_ctx *ctx, et_value *const *args, p
     const char *kind;
   } wanted[] = {
       [WEIGHT] = {"weight", ET_DTYPE_BIT(ET_U8), "u8"},
-      [SCALES] = {"scales", ET_TYPES_F32 | ET_DTYPE_BIT(ET_BF16), "f32 or bf16"},
+      [SCALES] = {"scales", ET_TYPES_F32 | ET_TYPES_HALF, "f32, bf16 or f16"},
       [ZEROS] = {"zero_points", ET_DTYPE_BIT(ET_I8), "i8"},
       [SUMS] = {"sums", ET_TYPES_F32, "f32"},
       [ADDENDS] = {"addends", ET_TYPES_F32, "f32"},
@@ -158,7 +158,7 @@ static void run_block(const product *p, size_t first, size_t from, size_t to, in
                               .begins = begins,
                               .w = p->weight,
                               .scale = p->scales->data,
-                              .is_bf16 = p->scales->dtype == ET_BF16,
+                              .dtype = p->scales->dtype,
                               .zero = p->zeros,
                               .sum = p->sums,
                               .add = p->adds,

@@ -88,10 +88,15 @@ def packed_groups(weight: torch.Tensor) -> torch.Tensor:
     [panel][group][term / 8][column][4], whose low halves are the first four of 8 terms."""
     n, groups, k = weight.shape
     panels, steps = -(-n // PANEL), -(-k // STEP)
-    codes = torch.zeros(panels * PANEL, groups, steps * STEP, dtype=torch.uint8)
-    codes[:n, :, :k] = (weight + 8).to(torch.uint8)
-    halves = codes.reshape(panels, PANEL, groups, steps, 2, STEP // 2).permute(4, 0, 2, 3, 1, 5)
-    return (halves[0] | halves[1] << 4).reshape(-1)
+    codes = (weight + 8).to(torch.uint8)
+    if codes.shape != (panels * PANEL, groups, steps * STEP):
+        padded = codes.new_zeros(panels * PANEL, groups, steps * STEP)
+        padded[:n, :, :k] = codes
+        codes = padded
+    # Words of four terms: no code's bits leave their byte.
+    halves = codes.view(torch.int32).reshape(panels, PANEL, groups * steps, 2)
+    both = halves[..., 0] | halves[..., 1] << 4
+    return both.transpose(1, 2).contiguous().view(torch.uint8).reshape(-1)
 
 
 def unpacked_groups(packed: torch.Tensor, n: int, groups: int, k: int) -> torch.Tensor:

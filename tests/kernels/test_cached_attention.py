@@ -300,7 +300,7 @@ REFUSALS: dict[str, tuple[str, dict[int, Any], str]] = {
     "other capacity": ("f32", {I_CAPACITY: 33}, "key_cache: expected contiguous f32"),
     "window": ("f32", {I_WINDOW: 21}, "window: expected 0 to the capacity"),
     "negative window": ("f32", {I_WINDOW: -1}, "window: expected 0 to the capacity"),
-    "too many at once": ("f32", {I_WINDOW: 19}, "expected at most 2 positions at once"),
+    "too many at once": ("f32", {5: 18, I_WINDOW: 19}, "expected at most 2 positions at once"),
     "cache dtype": ("f32", {6: torch.zeros(1, 2, 2, 8, 16, dtype=torch.int32)}, "key_cache: exp"),
     "cache shape": ("f32", {7: torch.zeros(1, 2, 1, 16, 16)}, "value_cache: expected contiguous"),
     "scales of floats": ("f16", {8: torch.zeros(1, 2, 2, 16)}, "key_scales: expected None"),

@@ -12,6 +12,7 @@ import math
 from typing import Any, NamedTuple
 
 import torch
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 from torch.library import Library, register_fake
 
 from executorch_py.exir.dialects.own_ops import LIBRARY
@@ -36,7 +37,8 @@ def cache_shapes(
     """Shapes and dtypes of a cache's tensors, by the operator's argument names.
 
     `kind` is the type of the stored keys and values: "f32", "f16" or "i8". The tensors begin as
-    zeros. A sliding window w needs a capacity of w - 1 + the most positions of one call.
+    zeros. With a sliding window w, a capacity of w - 1 + the most positions of one call is enough
+    for any number of positions.
     """
     if kind not in KINDS:
         raise ValueError(f"kind: expected one of {', '.join(KINDS)}, got {kind!r}")
@@ -201,7 +203,7 @@ def _check_positions(n: Any, start_pos: Any, capacity: int, window: int) -> None
     _check(start_pos >= 0, "start_pos", "0 or more", start_pos)
     if window == 0:
         _check(start_pos + n <= capacity, "positions", f"at most {capacity}", start_pos + n)
-    else:
+    elif not statically_known_true(start_pos + n <= capacity):
         most = capacity - window + 1
         _check(n <= most, "positions at once", f"at most {most}", n)
 

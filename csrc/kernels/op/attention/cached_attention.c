@@ -114,14 +114,11 @@ static et_status check_positions(const et_kernel_ctx *ctx, const arguments *x) {
            (long long)x->window);
   ET_CHECK(x->start >= 0 && x->start <= INT32_MAX, ctx->err, ET_INVALID_ARGUMENT,
            OP ": start_pos: expected 0 to %d, got %lld", (int)INT32_MAX, (long long)x->start);
-  if (x->window == 0) {
-    ET_CHECK(n <= x->capacity - x->start, ctx->err, ET_INVALID_ARGUMENT,
-             OP
-             ": expected positions below the capacity %lld, got start_pos %lld and %lld "
-             "positions",
-             (long long)x->capacity, (long long)x->start, (long long)n);
-    return ET_OK;
-  }
+  if (n <= x->capacity - x->start) return ET_OK;
+  ET_CHECK(x->window > 0, ctx->err, ET_INVALID_ARGUMENT,
+           OP ": expected positions below the capacity %lld, got start_pos %lld and %lld positions",
+           (long long)x->capacity, (long long)x->start, (long long)n);
+  // New positions must not take the slots of those that the first one sees.
   ET_CHECK(n <= x->capacity - x->window + 1, ctx->err, ET_INVALID_ARGUMENT,
            OP
            ": expected at most %lld positions at once, the capacity %lld less the window %lld "

@@ -12,10 +12,15 @@ from executorch_py.exir import (
     to_edge,
 )
 from executorch_py.extension.llm.export import hf_attention
-from executorch_py.extension.llm.export.hf_attention import DecodeState
+from executorch_py.extension.llm.export.hf_attention import (
+    AttentionLayer,
+    DecodeState,
+    UnsupportedDecoder,
+)
+from executorch_py.extension.llm.export.rotary import fuse_rotary
 
 # Tracing needs a range of lengths, from 1 to more than the example's 2 tokens.
-_LEAST_CAPACITY = 4
+_LEAST_PREFILL = 4
 
 
 class Decoder(torch.nn.Module):
@@ -23,27 +28,42 @@ class Decoder(torch.nn.Module):
 
     The tokens are at the positions from input_pos on; the logits are those of the last one, or of
     all, [1, S, vocabulary], with `all_logits`. Keys and values are kept in buffers from call to
-    call, of `capacity` positions.
+    call: of `capacity` positions, or where a layer sees only a window of them, of the window and
+    the longest call. A call has at most `prefill` tokens. The buffers hold f32, f16 or, with a
+    scale for each position and head, i8: `cache` is the kind.
     """
 
-    def __init__(self, model: Any, capacity: int, all_logits: bool = False) -> None:
+    def __init__(
+        self,
+        model: Any,
+        capacity: int,
+        *,
+        prefill: int | None = None,
+        cache: str = "f32",
+        all_logits: bool = False,
+    ) -> None:
         super().__init__()
-        if capacity < _LEAST_CAPACITY:
-            raise ValueError(f"capacity: expected {_LEAST_CAPACITY} or more, got {capacity}")
-        config = model.config
-        self.model, self.capacity, self.all_logits = model, capacity, all_logits
-        self.n_layers = int(config.num_hidden_layers)
-        self.state = DecodeState()
-        heads = int(config.num_key_value_heads)
-        size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-        for i in range(self.n_layers):
-            for name in ("key_cache", "value_cache"):
-                self.register_buffer(f"{name}_{i}", torch.zeros(1, capacity, heads, size))
-        hf_attention.register()
-        model.set_attn_implementation(hf_attention.NAME)
-        for module in model.modules():
-            if getattr(module, "layer_idx", None) is not None:
-                module.decode_state = self.state
+        prefill = capacity if prefill is None else min(prefill, capacity)
+        if prefill < _LEAST_PREFILL:
+            name = "capacity" if prefill == capacity else "prefill"
+            raise ValueError(f"{name}: expected {_LEAST_PREFILL} or more, got {prefill}")
+        self.model, self.all_logits = model, all_logits
+        self.capacity, self.prefill = capacity, prefill
+        self.layers = attention_layers(model)
+        self.state = DecodeState(capacity=capacity, prefill=prefill, layers=self.layers)
+        self.cache_names: dict[int, list[str]] = {}
+        for i, layer in self.layers.items():
+            tensors = hf_attention.new_cache(layer, cache, capacity, prefill)
+            self.cache_names[i] = list(tensors)
+            for name, tensor in tensors.items():
+                self.register_buffer(f"{name}_{i}", tensor)
+        hf_attention.connect(model, self.state)
+
+    @property
+    def cache_bytes(self) -> int:
+        """Bytes of all caches."""
+        names = [f"{name}_{i}" for i, names in self.cache_names.items() for name in names]
+        return sum(self.get_buffer(name).nbytes for name in names)
 
     def forward(self, tokens: torch.Tensor, input_pos: torch.Tensor) -> torch.Tensor:
         start = input_pos[0].item()
@@ -51,8 +71,8 @@ class Decoder(torch.nn.Module):
         torch._check(start + tokens.shape[1] <= self.capacity)
         self.state.start = start
         self.state.caches = {
-            i: (getattr(self, f"key_cache_{i}"), getattr(self, f"value_cache_{i}"))
-            for i in range(self.n_layers)
+            i: {name: getattr(self, f"{name}_{i}") for name in names}
+            for i, names in self.cache_names.items()
         }
         positions = (input_pos + torch.arange(tokens.shape[1])).unsqueeze(0)
         keep = 0 if self.all_logits else 1
@@ -62,11 +82,39 @@ class Decoder(torch.nn.Module):
         return logits if self.all_logits else logits[:, -1]
 
 
-def export_decoder(decoder: Decoder) -> ExecutorchProgramManager:
-    """The program of a decoder for this project's runtime, for 1 … capacity - 1 new tokens."""
-    length = torch.export.Dim("length", max=decoder.capacity - 1)
+def attention_layers(model: Any) -> dict[int, AttentionLayer]:
+    """How each layer of a decoder attends, from one forward without values.
+
+    UnsupportedDecoder if the operator for attention cannot do that.
+    """
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    state = DecodeState()
+    hf_attention.connect(model, state)
+    with torch.no_grad(), FakeTensorMode(allow_non_fake_inputs=True):
+        model(
+            input_ids=torch.zeros((1, 2), dtype=torch.int64),
+            position_ids=torch.arange(2).unsqueeze(0),
+            use_cache=False,
+            logits_to_keep=1,
+        )
+    if not state.layers:
+        raise UnsupportedDecoder(
+            f"{type(model).__name__}: expected attention through the attention interface of "
+            "transformers, got none"
+        )
+    return state.layers
+
+
+def export_decoder(
+    decoder: Decoder, constant_methods: dict[str, Any] | None = None
+) -> ExecutorchProgramManager:
+    """The program of a decoder for this project's runtime, for 1 … `decoder.prefill` new tokens."""
+    length = torch.export.Dim("length", max=decoder.prefill)
     example = (torch.zeros(1, 2, dtype=torch.int64), torch.zeros(1, dtype=torch.int64))
     shapes = {"tokens": {1: length}, "input_pos": None}
     with torch.no_grad():
         exported = torch.export.export(decoder, example, dynamic_shapes=shapes, strict=False)
-    return to_edge(exported).to_executorch(ExecutorchBackendConfig(own_operators=True))
+    fuse_rotary(exported.graph_module)
+    edge = to_edge(exported, constant_methods=constant_methods)
+    return edge.to_executorch(ExecutorchBackendConfig(own_operators=True))

@@ -12,11 +12,15 @@ from typing import Any
 import torch
 
 from executorch_py.extension.llm.checkpoint import Checkpoint, CheckpointError, open_folder
+from executorch_py.extension.llm.export.hf_decoder import attention_layers
 from executorch_py.terminal_text import quoted_list
 
 
 def load_folder(folder: Path) -> Any:
-    """The model of a folder, for inference, with parameters in the checkpoint's dtypes."""
+    """The model of a folder, for inference, with parameters in the checkpoint's dtypes.
+
+    UnsupportedDecoder, before any weight is read, if its attention is not supported.
+    """
     from transformers import AutoConfig, AutoModelForCausalLM
     from transformers.initialization import no_init_weights
 
@@ -24,6 +28,7 @@ def load_folder(folder: Path) -> Any:
     with no_init_weights():
         build: Any = AutoModelForCausalLM.from_config
         model = build(config, dtype=torch.float32)
+    attention_layers(model)
     set_parameters(model, open_folder(folder))
     return model.eval()
 

@@ -23,6 +23,14 @@ SCALED_ROPE = {
     "high_freq_factor": 4.0,
     "original_max_position_embeddings": 64,
 }
+LONG_ROPE = {
+    "rope_type": "longrope",
+    "rope_theta": 10000.0,
+    "short_factor": [1.0 + i / 8 for i in range(8)],
+    "long_factor": [2.0 + i for i in range(8)],
+    "original_max_position_embeddings": 256,
+    "factor": 2.0,
+}
 # Name -> the class's prefix, and what its configuration has beside the sizes below.
 FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
     "Llama": ("Llama", {}),
@@ -41,7 +49,42 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
         {"attention_multiplier": 0.3, "residual_multiplier": 0.5, "logits_scaling": 2.0},
     ),
     "OLMo 2, norms after layers": ("Olmo2", {}),
+    "Mistral, windows": ("Mistral", {"sliding_window": 6}),
+    "Gemma 2, windows and capped scores": (
+        "Gemma2",
+        {"sliding_window": 5, "head_dim": 16, "query_pre_attn_scalar": 20},
+    ),
+    "Gemma 3, two rotary tables": (
+        "Gemma3",
+        {
+            "sliding_window": 7,
+            "head_dim": 16,
+            "layer_types": ["sliding_attention", "full_attention"],
+        },
+    ),
+    "Phi-4-mini, long rope": ("Phi3", {"rope_parameters": LONG_ROPE}),
+    "Qwen2, a window of all positions": (
+        "Qwen2",
+        {"use_sliding_window": True, "sliding_window": 100, "max_window_layers": 0},
+    ),
 }
+
+# What: the class's prefix, its configuration, words of the refusal.
+REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
+    "sinks": ("GptOss", {"num_local_experts": 2, "head_dim": 16}, "layer 0: .*sinks"),
+    "both directions": (
+        "Gemma3",
+        {"use_bidirectional_attention": True, "head_dim": 16},
+        "use_bidirectional_attention: expected causal",
+    ),
+    "chunks": (
+        "Llama",
+        {"layer_types": ["chunked_attention", "full_attention"]},
+        "layer_types: expected full_attention or sliding_attention, got chunked_attention",
+    ),
+}
+# Classes of configurations that are not named as their models.
+CONFIGS = {"Gemma3": "Gemma3Text"}
 
 
 def build(prefix: str, more: dict[str, Any]) -> Any:
@@ -58,8 +101,9 @@ def build(prefix: str, more: dict[str, Any]) -> Any:
         "eos_token_id": 2,
     }
     torch.manual_seed(0)
-    config = getattr(transformers, f"{prefix}Config")(**{**sizes, **more})
-    return getattr(transformers, f"{prefix}ForCausalLM")(config).eval()
+    config = getattr(transformers, f"{CONFIGS.get(prefix, prefix)}Config")(**{**sizes, **more})
+    name = f"{prefix}ForCausalLM"
+    return getattr(transformers, name)(config).eval()
 
 
 def tokens() -> torch.Tensor:
@@ -67,7 +111,11 @@ def tokens() -> torch.Tensor:
 
 
 def method_of(model: Any, **options: Any) -> Any:
-    program = export_decoder(Decoder(model, CAPACITY, **options))
+    return method_of_decoder(Decoder(model, CAPACITY, **options))
+
+
+def method_of_decoder(decoder: Decoder) -> Any:
+    program = export_decoder(decoder)
     return Runtime.get().load_program(program.buffer).load_method("forward")
 
 
@@ -107,10 +155,41 @@ def test_a_prompt_in_pieces_gives_the_bits_of_the_prompt_at_once() -> None:
     assert torch.equal(call(method, ids[:, 8:], 8), at_once)
 
 
-def test_a_decoder_with_windows_is_refused_by_the_name_of_the_part() -> None:
-    model = build("Mistral", {"sliding_window": 8})
-    with pytest.raises(UnsupportedDecoder, match="layer 0: no sliding_window"):
-        export_decoder(Decoder(model, CAPACITY))
+def test_rotary_embeddings_are_computed_by_the_attention() -> None:
+    for prefix, more in (FAMILIES["Phi-4-mini, partial rope"], FAMILIES["Qwen3, norms of q and k"]):
+        program = export_decoder(Decoder(build(prefix, more), CAPACITY))
+        names = {op.name for op in program.executorch_program.execution_plan[0].operators}
+        assert "executorch_py::cached_attention" in names
+        assert "aten::neg" not in names
+
+
+@pytest.mark.parametrize("kind", ["f32", "f16", "i8"])
+def test_windows_are_right_after_their_rings_wrapped(kind: str) -> None:
+    model = build("Mistral", {"sliding_window": 6})
+    ids = torch.randint(3, 300, (1, 60), generator=torch.Generator().manual_seed(3))
+    with torch.no_grad():
+        wanted = model(ids, use_cache=False).logits[0]
+    decoder = Decoder(model, 64, prefill=9, cache=kind)
+    assert decoder.get_buffer("key_cache_0").shape[2] == 1  # panels: 6 + 9 - 1 slots, padded to 16
+    method = method_of_decoder(decoder)
+    at = 0
+    for n in (9, 1, 7, 9, 1, 1, 9, 9, 9, 5):
+        found = call(method, ids[:, at : at + n], at)[0]
+        at += n
+        if kind == "f32":
+            assert_near(found, wanted[at - 1], F32_LAYERS)
+        else:  # keys and values are rounded
+            error = (found - wanted[at - 1]).norm() / wanted[at - 1].norm()
+            assert error < 1 / 50, at
+    assert at == ids.shape[1]
+
+
+@pytest.mark.parametrize(("prefix", "more", "reason"), REFUSED.values(), ids=REFUSED)
+def test_attention_that_is_not_supported_is_refused_by_name(
+    prefix: str, more: dict[str, Any], reason: str
+) -> None:
+    with pytest.raises(UnsupportedDecoder, match=reason):
+        Decoder(build(prefix, more), CAPACITY)
 
 
 @pytest.mark.parametrize("tied", [False, True], ids=["two tables", "one table"])

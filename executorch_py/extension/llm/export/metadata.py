@@ -1,0 +1,34 @@
+"""Constant methods of a language model's program, by which a runner knows how to call it.
+
+The names are those of upstream's runners (`get_max_seq_len` is the longest call,
+`get_max_context_len` the number of positions).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from executorch_py.extension.llm.export.hf_decoder import Decoder
+
+
+def constant_methods(decoder: Decoder) -> dict[str, Any]:
+    """Names and values; ids of tokens that a model does not have are left out."""
+    config = decoder.model.config
+    methods = {
+        "get_max_seq_len": decoder.prefill,
+        "get_max_context_len": decoder.capacity,
+        "get_n_layers": len(decoder.layers),
+        "get_vocab_size": int(config.vocab_size),
+        "use_kv_cache": True,
+        "use_sdpa_with_kv_cache": False,
+        "enable_dynamic_shape": True,
+    }
+    generation = getattr(decoder.model, "generation_config", None)
+    for name, method in (("bos_token_id", "get_bos_id"), ("eos_token_id", "get_eos_ids")):
+        value = getattr(generation, name, None)
+        value = getattr(config, name, None) if value is None else value
+        if isinstance(value, list) and name == "bos_token_id":
+            value = value[0] if value else None
+        if value is not None:
+            methods[method] = value
+    return methods

@@ -35,13 +35,21 @@ def _commands(parser: argparse.ArgumentParser) -> Commands:
     return {}
 
 
+def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
+    """The arguments of a command, then those of the commands that it has of its own."""
+    yield from parser._actions
+    for _, inner in _commands(parser).values():
+        yield from _actions(inner)
+
+
 def _options(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
-    return (action for action in parser._actions if action.option_strings)
+    options = (action for action in _actions(parser) if action.option_strings)
+    return iter({tuple(action.option_strings): action for action in options}.values())
 
 
 def _values(parser: argparse.ArgumentParser) -> Iterator[tuple[list[str], list[str]]]:
     """Options that take one of some values, and the values; no options for a positional one."""
-    for action in parser._actions:
+    for action in _actions(parser):
         if action.choices is not None:
             yield list(action.option_strings), [str(choice) for choice in action.choices]
 
@@ -84,9 +92,12 @@ def _zsh(commands: Commands) -> str:
             values = "" if action.nargs == 0 else f":{action.dest}:{_zsh_values(action)}"
             for option in action.option_strings:
                 arguments.append(f"'*{option}[{_plain(action.help or '')}]{values}'")
+        place = "1" if _commands(parser) else "*"
         for action in parser._actions:
             if not action.option_strings:
-                arguments.append(f"'*:{action.dest}:{_zsh_values(action)}'")
+                arguments.append(f"'{place}:{action.dest}:{_zsh_values(action)}'")
+        if place == "1":
+            arguments.append("'*:file:_files'")
         lines += [f"    {name})", "      shift words; (( CURRENT-- ))"]
         lines.append("      _arguments " + " \\\n        ".join(arguments) + " ;;")
     return "\n".join([*lines, "  esac", "}", "compdef _executorch_py executorch_py"])

@@ -30,11 +30,11 @@ def export(options: argparse.Namespace) -> int:
         # Anything may be raised here: the model's own code runs.
         if options.verbose:
             traceback.print_exc()
-        print(f"executorch_py export: {_text(error)}", file=sys.stderr)
+        print(f"executorch_py export: {error_text(error)}", file=sys.stderr)
         return 1
 
 
-def _text(error: Exception) -> str:
+def error_text(error: Exception) -> str:
     """The message without the code that ExportError puts before it; foreign errors have a name."""
     text = message_text(re.sub(r"^\[ExportErrorType\.\w+\]: ", "", str(error)))
     own = type(error).__module__.startswith("executorch_py") or text.startswith(("--", "MODEL"))

@@ -55,6 +55,7 @@ def build_parser() -> argparse.ArgumentParser:
     ops.add_argument("--include", action="store_true", help="print the folder of the headers")
     add_build_kernels(commands.add_parser)
     add_export(commands.add_parser)
+    add_llm(commands.add_parser)
     completion = commands.add_parser("completion", help="print completions for a shell")
     completion.add_argument("shell", choices=("bash", "zsh", "fish"))
     return parser
@@ -129,6 +130,38 @@ def add_export(add: Callable[..., argparse.ArgumentParser]) -> None:
     )
     export.add_argument("--output", "-o", metavar="PTE", help="default: the model's name")
     export.add_argument("--verify", action="store_true", help="compare with eager torch first")
+    export.add_argument("--verbose", action="store_true", help="print torch's own messages")
+
+
+def add_llm(add: Callable[..., argparse.ArgumentParser]) -> None:
+    llm = add("llm", help="export language models")
+    actions = llm.add_subparsers(dest="action", required=True, metavar="ACTION")
+    export = actions.add_parser(
+        "export", help="export a decoder of transformers: tokens in, logits out, caches kept"
+    )
+    export.add_argument("folder", metavar="DIR", help="folder with config.json and safetensors")
+    export.add_argument("--output", "-o", metavar="PTE", help="default: the folder's name")
+    export.add_argument(
+        "--context", type=int, default=2048, metavar="N", help="positions (default 2048)"
+    )
+    export.add_argument(
+        "--prefill",
+        type=int,
+        default=512,
+        metavar="N",
+        help="most tokens of one call (default 512); longer prompts take several calls",
+    )
+    export.add_argument(
+        "--cache",
+        choices=("f32", "f16", "i8"),
+        default="f32",
+        help="type of cached keys and values (default f32)",
+    )
+    weights = export.add_mutually_exclusive_group()
+    weights.add_argument(
+        "--group", type=int, default=32, metavar="N", help="4-bit weights with a scale for each N"
+    )
+    weights.add_argument("--float", action="store_true", help="weights of f32")
     export.add_argument("--verbose", action="store_true", help="print torch's own messages")
 
 
@@ -222,6 +255,10 @@ def command(arguments: Sequence[str] | None) -> int:
             from executorch_py.cli.export_command import export
 
             return export(options)
+        if options.command == "llm":
+            from executorch_py.cli.llm_command import llm
+
+            return llm(options)
         if options.command == "completion":
             from executorch_py.cli.completion import completion
 

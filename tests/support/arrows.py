@@ -139,9 +139,9 @@ PYTHON_ARROWS: dict[str, set[str]] = {
     "executorch_py": set(),
     "executorch_py.runtime": {"executorch_py"},
     "executorch_py.toolchain": {"executorch_py", "executorch_py.runtime"},
-    # One command of all needs the exporter, which it imports when it runs.
+    # Two commands of all need an exporter, which they import when they run.
     "executorch_py.cli": {"executorch_py", "executorch_py.runtime", "executorch_py.toolchain"}
-    | {"executorch_py.export.command_line"},
+    | {"executorch_py.export.command_line", "executorch_py.extension"},
     "executorch_py.__main__": {"executorch_py.cli"},
     # The exporter, from errors and schema to the stages that users call.
     f"{_EXIR}.error": set(),

@@ -1,7 +1,7 @@
 // test_qgemm_groups.c — compares every variant of the products of rows of i8 and 4-bit weights in
 // groups with the scalar one, by equality of bits: all numbers of rows around a tile, tails of
-// columns and of groups, zero points, scales of f32, bf16 and f16, extremes. Operands lie in memory
-// of exactly their size.
+// columns and of groups, zero points, minimums, scales of f32, bf16 and f16, extremes. Operands lie
+// in memory of exactly their size.
 #include "et_test.h"
 
 #include "kernels/micro/isa_select.h"
@@ -13,7 +13,7 @@ enum { NR = ETI_QGROUPS_NR, MAX_M = 13, MAX_N = 2 * NR + 1, MAX_VARIANTS = 8 };
 
 typedef struct operands {
   eti_qgroups_tile t;  // without `begins` and `out`
-  void *blocks[12];
+  void *blocks[14];
   size_t n_blocks;
 } operands;
 
@@ -58,14 +58,18 @@ static operands make(size_t m, size_t n, size_t group, size_t n_groups, size_t k
   o.t.w = some_bytes(&o, panels * n_groups * eti_qgroups_group_bytes(group), is_extreme, -1, 0);
   o.t.dtype = dtypes[kind % 3];
   o.t.scale = some_floats(&o, numbers);
-  if (kind % 2 != 0) o.t.zero = some_bytes(&o, numbers, is_extreme, -128, 127);
+  if (kind % 2 != 0 && kind % 5 < 3) o.t.zero = some_bytes(&o, numbers, is_extreme, -128, 127);
+  if (kind % 2 == 0 && kind % 5 < 3) o.t.min = some_floats(&o, numbers);
   o.t.sum = some_floats(&o, columns);
   o.t.add = some_floats(&o, columns);
   o.t.row_scale = some_floats(&o, m);
   int32_t *const zeros = claim(&o, m * sizeof *zeros);
   for (size_t r = 0; r < m; r++) zeros[r] = (int8_t)next_random();
   o.t.row_zero = zeros;
-  if (o.t.dtype != ET_F32) o.t.scale = some_halves(&o, numbers, o.t.dtype);
+  if (o.t.dtype != ET_F32) {
+    o.t.scale = some_halves(&o, numbers, o.t.dtype);
+    if (o.t.min != NULL) o.t.min = some_halves(&o, numbers, o.t.dtype);
+  }
   return o;
 }
 
@@ -89,9 +93,10 @@ static bool agrees(const eti_qgroups_micro *micro, const operands *o) {
   for (size_t i = 0; i < MAX_M * MAX_N; i++) {
     const size_t r = i / MAX_N, c = i % MAX_N;
     if (memcmp(&got[r][c], &wanted[r][c], sizeof(float)) != 0) {
-      printf("m %zu n %zu group %zu of %zu zeros %d %s: [%zu, %zu]: expected %a, got %a\n", t->m,
-             t->n, t->group, t->n_groups, t->zero != NULL, et_dtype_name((et_dtype)t->dtype), r, c,
-             (double)wanted[r][c], (double)got[r][c]);
+      printf(
+          "m %zu n %zu group %zu of %zu zeros %d minimums %d %s: [%zu, %zu]: expected %a, got %a\n",
+          t->m, t->n, t->group, t->n_groups, t->zero != NULL, t->min != NULL,
+          et_dtype_name((et_dtype)t->dtype), r, c, (double)wanted[r][c], (double)got[r][c]);
       return false;
     }
   }

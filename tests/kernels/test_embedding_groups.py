@@ -18,7 +18,7 @@ class Table:
     """Random operands, and the rows that they stand for."""
 
     def __init__(
-        self, rows: int, width: int, group: int, *, dtype: torch.dtype, zeros: bool
+        self, rows: int, width: int, group: int, *, dtype: torch.dtype, offset: str = ""
     ) -> None:
         g, groups = torch.Generator().manual_seed(rows + width), width // group
         codes = torch.randint(-8, 8, (rows, groups, group), generator=g, dtype=torch.int8)
@@ -26,13 +26,18 @@ class Table:
         if dtype is torch.float16:
             scales[0] *= 2.0**-24  # a subnormal
         points = torch.randint(-8, 8, (rows, groups), generator=g, dtype=torch.int8)
-        points = points if zeros else torch.zeros_like(points)
+        zeros, least = offset == "zeros", offset == "minimums"
+        points = points if zeros else torch.full_like(points, -8 if least else 0)
+        minimums = torch.randn(rows, groups, generator=g).to(dtype)
         wide = (codes.to(torch.float32) - points.unsqueeze(-1)) * scales.float().unsqueeze(-1)
+        if least:
+            wide = wide + minimums.float().unsqueeze(-1)
         self.values = wide.reshape(rows, width)
         self.table: tuple[Any, ...] = (
             Const(integer_ops.packed_groups(codes)),
             Const(integer_ops.packed_numbers(scales)),
             Const(integer_ops.packed_numbers(points)) if zeros else None,
+            Const(integer_ops.packed_numbers(minimums)) if least else None,
         )
         self.sizes = (group, width, rows)
 
@@ -40,15 +45,15 @@ class Table:
         return [*self.table, indices, *self.sizes]
 
 
-@pytest.mark.parametrize("zeros", [False, True], ids=["symmetric", "zeros"])
+@pytest.mark.parametrize("offset", ["symmetric", "zeros", "minimums"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize(
     ("rows", "width", "group"), [(40, 64, 32), (16, 96, 96), (1, 8, 8), (33, 20, 5), (17, 128, 4)]
 )
 def test_rows_are_those_of_the_dequantized_table(
-    rows: int, width: int, group: int, dtype: torch.dtype, zeros: bool
+    rows: int, width: int, group: int, dtype: torch.dtype, offset: str
 ) -> None:
-    case = Table(rows, width, group, dtype=dtype, zeros=zeros)
+    case = Table(rows, width, group, dtype=dtype, offset=offset)
     for kind in (torch.int64, torch.int32):
         indices = (torch.arange(6).reshape(2, 3) * 7 % rows).to(kind)
         (got,) = check_op(own.embedding_groups.out, *case.args(indices))
@@ -57,7 +62,7 @@ def test_rows_are_those_of_the_dequantized_table(
 
 @pytest.mark.parametrize("shape", [(), (0,), (3, 0, 2), (1, 1, 4)], ids=str)
 def test_the_result_has_the_indices_shape_and_the_width(shape: tuple[int, ...]) -> None:
-    case = Table(20, 64, 32, dtype=torch.bfloat16, zeros=False)
+    case = Table(20, 64, 32, dtype=torch.bfloat16)
     indices = torch.full(shape, 19, dtype=torch.int64)
     (got,) = check_op(own.embedding_groups.out, *case.args(indices))
     assert torch.equal(got, case.values[indices])
@@ -69,19 +74,29 @@ def refuse(args: list[Any], words: str) -> None:
 
 
 def test_an_index_outside_of_the_table_is_refused_with_its_position() -> None:
-    case = Table(20, 64, 32, dtype=torch.bfloat16, zeros=False)
+    case = Table(20, 64, 32, dtype=torch.bfloat16)
     refuse(case.args(torch.tensor([3, 20])), "index 20 at position 1 is outside of a table of 20")
     refuse(case.args(torch.tensor([-1, 3])), "index -1 at position 0")
 
 
 def test_operands_of_wrong_types_and_sizes_are_refused() -> None:
-    case = Table(20, 64, 32, dtype=torch.bfloat16, zeros=False)
+    case = Table(20, 64, 32, dtype=torch.bfloat16)
     indices = torch.tensor([0, 1])
-    weight, scales, zeros = case.table
+    weight, scales, zeros, least = case.table
     refuse(case.args(torch.tensor([0.0, 1.0])), "indices: expected contiguous i32 or i64")
-    refuse([weight, scales, zeros, indices, 7, 64, 20], "groups that divide the width")
-    refuse([weight, scales, zeros, indices, 32, 64, -1], "expected 0 rows or more")
-    refuse([weight, scales, zeros, indices, 32, 64, 40], "weight: expected 1536 contiguous")
-    refuse([weight, weight, zeros, indices, 32, 64, 20], "scales: expected 64 contiguous")
-    refuse([weight, scales, scales, indices, 32, 64, 20], "zero_points: expected 64 contiguous")
-    refuse([weight, scales, zeros, indices, 1, 2**31 - 1, 2**31 - 1], "weight: expected|too large")
+    refuse([weight, scales, zeros, least, indices, 7, 64, 20], "groups that divide the width")
+    refuse([weight, scales, zeros, least, indices, 32, 64, -1], "expected 0 rows or more")
+    refuse([weight, scales, zeros, least, indices, 32, 64, 40], "weight: expected 1536 contiguous")
+    refuse([weight, weight, zeros, least, indices, 32, 64, 20], "scales: expected 64 contiguous")
+    refuse(
+        [weight, scales, zeros, torch.zeros(64, dtype=torch.float16), indices, 32, 64, 20],
+        "minimums: expected the sc",
+    )
+    refuse([weight, scales, zeros, weight, indices, 32, 64, 20], "minimums: expected 64 contiguous")
+    refuse(
+        [weight, scales, scales, least, indices, 32, 64, 20], "zero_points: expected 64 contiguous"
+    )
+    refuse(
+        [weight, scales, zeros, least, indices, 1, 2**31 - 1, 2**31 - 1],
+        "weight: expected|too large",
+    )

@@ -34,6 +34,7 @@ class Product:
         *,
         scales: torch.dtype = torch.bfloat16,
         zeros: bool = False,
+        minimums: bool = False,
         bias: bool = True,
         one_scale: bool = False,
     ) -> None:
@@ -49,9 +50,11 @@ class Product:
         if zeros:
             self.zeros = torch.randint(-8, 8, (n, groups), generator=g, dtype=torch.int8)
         self.bias = torch.randn(n, generator=g) if bias else torch.zeros(n)
-        wide = (self.weight - self.zeros.unsqueeze(-1)).double() * self.scales.double().unsqueeze(
-            -1
-        )
+        self.minimums = (-8 * self.scales * torch.rand(n, groups, generator=g)).to(scales)
+        codes = self.weight + 8 if minimums else self.weight - self.zeros.unsqueeze(-1)
+        wide = codes.double() * self.scales.double().unsqueeze(-1)
+        if minimums:
+            wide = wide + self.minimums.double().unsqueeze(-1)
         self.matrix = wide.reshape(n, -1)
         sums = self.matrix.sum(-1).to(torch.float32)
         self.args: list[Any] = [
@@ -61,6 +64,7 @@ class Product:
             Const(integer_ops.packed_groups(self.weight)),
             Const(integer_ops.packed_numbers(self.scales)),
             Const(integer_ops.packed_numbers(self.zeros)) if zeros else None,
+            Const(integer_ops.packed_numbers(self.minimums)) if minimums else None,
             *(Const(integer_ops.packed_columns(t, 1)) for t in (sums, self.bias)),
             group,
             n,
@@ -102,10 +106,17 @@ GROUPS = [(256, 64), (256, 128), (256, 256), (1024, 256), (67, 67), (60, 12), (1
 GROUPS += [(24, 8), (8, 1), (300, 100), (34, 17), (2048, 32)]
 
 
-@pytest.mark.parametrize("zeros", [False, True], ids=["symmetric", "zeros"])
+@pytest.mark.parametrize("offset", ["symmetric", "zeros", "minimums"])
 @pytest.mark.parametrize(("terms", "group"), GROUPS)
-def test_groups_may_have_any_size(terms: int, group: int, zeros: bool) -> None:
-    Product((6, terms), 19, group, zeros=zeros, scales=SCALES[terms % 3], bias=zeros).check()
+def test_groups_may_have_any_size(terms: int, group: int, offset: str) -> None:
+    dtype, zeros, least = SCALES[terms % 3], offset == "zeros", offset == "minimums"
+    Product((6, terms), 19, group, zeros=zeros, minimums=least, scales=dtype, bias=zeros).check()
+
+
+@pytest.mark.parametrize("dtype", SCALES, ids=str)
+def test_groups_may_have_minimums(dtype: torch.dtype) -> None:
+    for m in range(1, 9):
+        Product((m, 96), (m * 16 + 5) % 51, 32, minimums=True, scales=dtype).check()
 
 
 # Numbers of rows and columns around the tiles of all variants: of 4 or 6 rows and of one or two
@@ -133,7 +144,7 @@ def test_sums_of_large_groups_are_exact() -> None:
     case.args[3] = Const(integer_ops.packed_groups(weights))
     case.args[4] = Const(torch.ones(16))
     case.args[5] = Const(torch.full((16,), 2, dtype=torch.int8))
-    case.args[6] = case.args[7] = Const(torch.zeros(16))
+    case.args[7] = case.args[8] = Const(torch.zeros(16))
     for isa in isas_and_dots():
         with isa_limit(isa):
             (got,) = run_op(NAME, *case.args, out=[Out(torch.float32, (1, 1))], prepared=True)
@@ -144,7 +155,7 @@ def test_subnormal_scales_of_f16_are_exact() -> None:
     case = Product((5, 64), 17, 32, scales=torch.float16, bias=False)
     case.scales = torch.arange(34, dtype=torch.int16).view(torch.float16).reshape(17, 2)
     case.args[4] = Const(integer_ops.packed_numbers(case.scales))
-    case.args[6] = Const(torch.zeros(32))
+    case.args[7] = Const(torch.zeros(32))
     sums = case.x.reshape(5, 1, 2, 32).long() * case.weight.long()
     wanted = (sums.sum(-1) * case.scales.double()).sum(-1).float() * case.scale.float().reshape(
         -1, 1
@@ -165,7 +176,7 @@ def test_the_largest_sums_do_not_wrap() -> None:
         case.x.fill_(value)
         case.weight.fill_(code)
         case.args[3] = Const(integer_ops.packed_groups(case.weight))
-        case.args[6] = Const(torch.zeros(32))
+        case.args[7] = Const(torch.zeros(32))
         for isa in isas_and_dots():
             with isa_limit(isa):
                 (got,) = run_op(NAME, *case.args, out=[Out(torch.float32, (5, 17))])
@@ -208,14 +219,27 @@ def test_packing_can_be_undone() -> None:
             torch.zeros(32, dtype=torch.int8),
             "zero_points: expected 64 contiguous elements of i8, got 32 of i8",
         ),
-        (7, torch.zeros(20), "addends: expected 32 contiguous elements of f32, got 20 of f32"),
-        (8, 48, "expected 0 channels or more and groups that divide the rows' 64 terms, got 20"),
-        (8, 0, "expected 0 channels or more and groups that divide the rows' 64 terms, got 20"),
-        (9, -1, "expected 0 channels or more and groups that divide the rows' 64 terms, got -1"),
+        (
+            6,
+            torch.zeros(63, dtype=torch.bfloat16),
+            "minimums: expected 64 contiguous elements of f32, bf16 or f16, got 63 of bf16",
+        ),
+        (6, torch.zeros(64), "minimums: expected the scales' type bf16, got f32"),
+        (8, torch.zeros(20), "addends: expected 32 contiguous elements of f32, got 20 of f32"),
+        (9, 48, "expected 0 channels or more and groups that divide the rows' 64 terms, got 20"),
+        (9, 0, "expected 0 channels or more and groups that divide the rows' 64 terms, got 20"),
+        (10, -1, "expected 0 channels or more and groups that divide the rows' 64 terms, got -1"),
     ],
 )
 def test_what_does_not_fit_together_is_refused(at: int, value: Any, words: str) -> None:
     args = Product((4, 64), 20, 32).args
     args[at] = value
     with pytest.raises(OpError, match=words):
+        run_op(NAME, *args, out=[Out(torch.float32, (4, 20))])
+
+
+def test_zero_points_and_minimums_exclude_each_other() -> None:
+    args = Product((4, 64), 20, 32, zeros=True).args
+    args[6] = args[4]
+    with pytest.raises(OpError, match="expected zero_points or minimums of groups, got both"):
         run_op(NAME, *args, out=[Out(torch.float32, (4, 20))])

@@ -39,6 +39,17 @@ static size_t row_bytes(const eti_qgemm_job *p) {
   return bytes % 1024 == 0 ? bytes + 64 : bytes;
 }
 
+et_status eti_check_minimums(const et_kernel_ctx *ctx, const et_tensor *scales,
+                             const et_tensor *zeros, const et_tensor *minimums) {
+  if (minimums == NULL) return ET_OK;
+  ET_CHECK(zeros == NULL, ctx->err, ET_INVALID_ARGUMENT,
+           "expected zero_points or minimums of groups, got both");
+  ET_CHECK(minimums->dtype == scales->dtype, ctx->err, ET_INVALID_ARGUMENT,
+           "minimums: expected the scales' type %s, got %s", et_dtype_name((et_dtype)scales->dtype),
+           et_dtype_name((et_dtype)minimums->dtype));
+  return ET_OK;
+}
+
 void eti_qcopy_rows(const eti_qgemm_micro *micro, const int8_t *from, size_t k, size_t n, char *to,
                     size_t step) {
   if (step == k * eti_qterm_bytes(micro->form)) {

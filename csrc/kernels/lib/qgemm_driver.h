@@ -54,6 +54,9 @@ et_status eti_row_qparams_read(const et_kernel_ctx *ctx, et_value *const *args, 
 // Copies scales and zero points of rows [first, first + n).
 void eti_row_qparams_get(const eti_row_qparams *numbers, size_t first, size_t n, float *scales,
                          int32_t *zeros);
+// Checks the minimums of groups of weights, if there are any, against the scales and zero points.
+et_status eti_check_minimums(const et_kernel_ctx *ctx, const et_tensor *scales,
+                             const et_tensor *zeros, const et_tensor *minimums);
 // Copies rows of k values that follow one another, by the micro-kernels' copy.
 void eti_qcopy_rows(const eti_qgemm_micro *micro, const int8_t *from, size_t k, size_t n, char *to,
                     size_t step);

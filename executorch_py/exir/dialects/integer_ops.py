@@ -7,7 +7,8 @@ even:
 
     i8      clamp(round(sum · scale + addend), quant_min - zero_point, …) + zero_point
     f32     (sum - zero_point · sums) · (input_scale · scale) + addend
-    groups  ((sum · scale of each group, added) - zero_point · sums) · input_scale + addend
+    groups  ((sum · scale of each group, added) - zero_point · sums) · input_scale + addend; where
+            groups have minimums, the sum of the group's terms · its minimum is added, too
 
 embedding_groups looks up rows of a weight that is packed for qlinear_groups.
 
@@ -237,6 +238,7 @@ def _linear_groups(
     weight: torch.Tensor,
     scales: torch.Tensor,
     zero_points: torch.Tensor | None,
+    minimums: torch.Tensor | None,
     sums: torch.Tensor,
     addends: torch.Tensor,
     group: int,
@@ -244,6 +246,10 @@ def _linear_groups(
 ) -> torch.Tensor:
     groups = input.shape[-1] // group
     matrices = unpacked_groups(weight, channels, groups, group).to(torch.float64)
+    least = None
+    if minimums is not None:
+        matrices = matrices + 8
+        least = unpacked_numbers(minimums, channels, groups).to(torch.float32)
     if zero_points is not None:
         matrices = matrices - unpacked_numbers(zero_points, channels, groups).unsqueeze(-1)
     factors = unpacked_numbers(scales, channels, groups).to(torch.float32)
@@ -252,6 +258,8 @@ def _linear_groups(
     for i in range(groups):
         exact = rows[:, i] @ matrices[:, i].t()
         total = total + exact.to(torch.float32) * factors[:, i]
+        if least is not None:
+            total = total + rows[:, i].sum(-1, keepdim=True).to(torch.float32) * least[:, i]
     scale, zero_point = (t.reshape(-1, 1).to(torch.float32) for t in (scale, zero_point))
     result = (total - zero_point * sums[:channels]) * scale + addends[:channels]
     return result.reshape(*input.shape[:-1], channels)
@@ -261,16 +269,23 @@ def _embedding_groups(
     weight: torch.Tensor,
     scales: torch.Tensor,
     zero_points: torch.Tensor | None,
+    minimums: torch.Tensor | None,
     indices: torch.Tensor,
     group: int,
     width: int,
     rows: int,
 ) -> torch.Tensor:
     table = unpacked_groups(weight, rows, width // group, group)[indices].to(torch.int32)
+    if minimums is not None:
+        table += 8
     if zero_points is not None:
         table -= unpacked_numbers(zero_points, rows, width // group)[indices].unsqueeze(-1)
     factors = unpacked_numbers(scales, rows, width // group)[indices].to(torch.float32)
-    return (table.to(torch.float32) * factors.unsqueeze(-1)).reshape(*indices.shape, width)
+    values = table.to(torch.float32) * factors.unsqueeze(-1)
+    if minimums is not None:
+        least = unpacked_numbers(minimums, rows, width // group)[indices].to(torch.float32)
+        values = values + least.unsqueeze(-1)
+    return values.reshape(*indices.shape, width)
 
 
 def _laid_out_like(source: torch.Tensor, result: torch.Tensor) -> torch.Tensor:
@@ -361,13 +376,14 @@ _DEFINITIONS: tuple[tuple[str, str, Callable[..., torch.Tensor]], ...] = (
     (
         "qlinear_groups",
         "Tensor input, Tensor scale, Tensor zero_point, Tensor weight, Tensor scales, "
-        "Tensor? zero_points, Tensor sums, Tensor addends, int group, int channels",
+        "Tensor? zero_points, Tensor? minimums, Tensor sums, Tensor addends, int group, "
+        "int channels",
         _linear_groups,
     ),
     (
         "embedding_groups",
-        "Tensor weight, Tensor scales, Tensor? zero_points, Tensor indices, int group, int width, "
-        "int rows",
+        "Tensor weight, Tensor scales, Tensor? zero_points, Tensor? minimums, Tensor indices, "
+        "int group, int width, int rows",
         _embedding_groups,
     ),
     ("qadd", _OPERANDS, _binary(torch.add)),
@@ -397,7 +413,7 @@ def _shape_of_linear(input: torch.Tensor, *operands: Any) -> torch.Tensor:
 
 
 def _shape_of_embedding(
-    weight: torch.Tensor, scales: Any, zeros: Any, indices: torch.Tensor, *sizes: int
+    weight: torch.Tensor, scales: Any, zeros: Any, least: Any, indices: torch.Tensor, *sizes: int
 ) -> torch.Tensor:
     return weight.new_empty((*indices.shape, sizes[1]), dtype=torch.float32)
 

@@ -3,18 +3,19 @@
 // and added group after group, so every instruction set gives the same bits. Relies on
 // kernels/micro/isa_select.h. Knows no tensor.
 //
-//   total = Σ groups  f32(Σ terms  a[row][k] · (code[k][column] - 8 - zero[group][column]))
-//                     · scale[group][column]                                          sums in i32,
-//                     wrap
+//   total = Σ groups  f32(Σ terms  a[row][k] · w[k][column]) · scale[group][column]
+//                   + f32(Σ terms  a[row][k]) · min[group][column]           sums in i32, wrap
+//   w     = code - 8 - zero[group][column], or just code where groups have minimums
 //   out   = (total - f32(row_zero[row]) · sum[column]) · row_scale[row] + add[column]
 //
-// where sum[column] is the scaled sum of a column's weights: row_zero need not be subtracted from
-// every a. Operations of f32 run one after the other, none of them fused.
+// where sum[column] is the sum of a column's dequantized weights: row_zero need not be subtracted
+// from every a. Operations of f32 run one after the other, none of them fused; the second line is
+// left out where there are no minimums.
 //
 // Weights are in panels of ETI_QGROUPS_NR columns: [panel][group][step][column][4]. A step is
 // ETI_QGROUPS_STEP terms of a group; the last one of a group may have fewer. Byte i has the codes
-// (weight + 8) of the terms i and, in its high half, 4 + i; 0 for missing terms or columns. Scales
-// and zeros are stored as [panel][group][column]; data per column are padded to whole panels.
+// of the terms i and, in its high half, 4 + i; 0 for missing terms or columns. Scales, zeros and
+// minimums are stored as [panel][group][column]; data per column are padded to whole panels.
 #ifndef ET_MICRO_QGEMM_GROUPS_H
 #define ET_MICRO_QGEMM_GROUPS_H
 
@@ -41,8 +42,9 @@ typedef struct eti_qgroups_tile {
   const int32_t *begins;  // the output of `begins` for these rows
   const uint8_t *w;
   const void *scale;       // f32, bf16 or f16
-  uint8_t dtype;           // et_dtype of scale
+  uint8_t dtype;           // et_dtype of scale and min
   const int8_t *zero;      // or NULL: 0
+  const void *min;         // or NULL: 0; without zero
   const float *sum, *add;  // of columns
   size_t m, n;             // n ≥ 1
   const float *row_scale;  // of m rows
@@ -77,11 +79,12 @@ static inline size_t eti_qgroups_scale_bytes(uint8_t dtype) {
 // True if pointers and sizes of a tile keep the contract above; `begins` counts for variants that
 // read them.
 static inline bool eti_qgroups_tile_is_valid(const eti_qgroups_tile *t) {
+  const bool has_type = t->dtype == ET_F32 || t->dtype == ET_BF16 || t->dtype == ET_F16;
   const bool has_scale = t->dtype == ET_F32 ? ETI_HOLDS(t->scale, t->n_groups, float)
-                                            : ETI_HOLDS(t->scale, t->n_groups, uint16_t) &&
-                                                  (t->dtype == ET_BF16 || t->dtype == ET_F16);
+                                            : ETI_HOLDS(t->scale, t->n_groups, uint16_t);
   return t->group > 0 && ETI_HOLDS(t->a, t->m * t->n_groups, int8_t) &&
-         ETI_HOLDS(t->w, t->n_groups, uint8_t) && has_scale && ETI_HOLDS(t->sum, 1, float) &&
+         ETI_HOLDS(t->w, t->n_groups, uint8_t) && has_type && has_scale &&
+         (t->min == NULL || t->zero == NULL) && ETI_HOLDS(t->sum, 1, float) &&
          ETI_HOLDS(t->add, 1, float) && t->n >= 1 && ETI_HOLDS(t->row_scale, t->m, float) &&
          ETI_HOLDS(t->row_zero, t->m, int32_t) && ETI_HOLDS(t->out, t->m, float) &&
          (t->m <= 1 || t->out_step >= t->n);
@@ -94,6 +97,9 @@ static inline eti_qgroups_tile eti_qgroups_columns(const eti_qgroups_tile *t, si
   eti_qgroups_tile part = *t;
   part.w += groups / ETI_QGROUPS_NR * eti_qgroups_group_bytes(t->group);
   part.scale = (const char *)t->scale + groups * eti_qgroups_scale_bytes(t->dtype);
+  if (t->min != NULL) {
+    part.min = (const char *)t->min + groups * eti_qgroups_scale_bytes(t->dtype);
+  }
   part.zero = t->zero == NULL ? NULL : t->zero + groups;
   part.sum += column;
   part.add += column;

@@ -2,8 +2,9 @@
 // columns.
 //
 // The integer arithmetic is that of q4_dot_avx2.h. Its initial sums are computed once for all
-// panels. Groups may end within a part, may have zero points, and their sums are scaled and added
-// by a product and a sum, as by the scalar variant.
+// panels; groups with minimums start at 0, as a part of 32 codes and elements fits in 16 bits.
+// Groups may end within a part, may have zero points, and their sums are scaled and added by a
+// product and a sum, as by the scalar variant.
 #include "kernels/micro/qgemm/qgemm_groups.h"
 
 #include <immintrin.h>
@@ -60,6 +61,7 @@ typedef struct place {
   const int8_t *a[MR];
   const int32_t *begins[MR];
   const uint8_t *w;
+  bool has_min;
 } place;
 
 // Adds the products of a step that begins at element k of the rows.
@@ -82,7 +84,8 @@ INLINE void multiply(const int8_t *const a[MR], size_t k, const uint8_t *w, size
 
 INLINE void begin_sums(const place *p, size_t m, vi s[MR][NV]) {
   UNROLL for (size_t r = 0; r < m; r++) {
-    UNROLL for (size_t v = 0; v < NV; v++) s[r][v] = _mm256_set1_epi32(*p->begins[r]);
+    const int32_t begin = p->has_min ? 0 : *p->begins[r];
+    UNROLL for (size_t v = 0; v < NV; v++) s[r][v] = _mm256_set1_epi32(begin);
   }
 }
 
@@ -164,21 +167,18 @@ INLINE void sum_group(place *p, size_t group, size_t m, vi s[MR][NV]) {
 
 // ---- groups
 
-// The sum of n terms, by the words of their parts.
-static int32_t sum_of(const int8_t *a, size_t n) {
-  uint32_t sum = 0;
-  for (size_t k = 0; k < n; k += PART) {
-    const int32_t words = begin_of(a + k, part_at(n, k));
-    sum -= (uint32_t)(((int16_t)words + (words >> 16)) / 8);
-  }
-  return (int32_t)sum;
+// The sum of a group's terms, by the initial sums of its parts.
+static vi sum_of_terms(const int32_t *begins, size_t parts) {
+  int32_t sum = 0;
+  for (size_t i = 0; i < parts; i++) sum -= (int16_t)begins[i] + (begins[i] >> 16);
+  return _mm256_set1_epi32(sum / 8);
 }
 
-// Subtracts zeros times the terms of the group at a from its sums.
-INLINE void subtract_zeros(const eti_qgroups_tile *t, const int8_t *zero, const int8_t *a, size_t m,
-                           vi s[MR][NV]) {
+// Subtracts zeros times the terms of a group from its sums.
+INLINE void subtract_zeros(const int8_t *zero, const int32_t *const begins[MR], size_t parts,
+                           size_t m, vi s[MR][NV]) {
   UNROLL for (size_t r = 0; r < m; r++) {
-    const vi terms = _mm256_set1_epi32(sum_of(a + r * t->n_groups * t->group, t->group));
+    const vi terms = sum_of_terms(begins[r], parts);
     UNROLL for (size_t v = 0; v < NV; v++) {
       const __m128i bytes = _mm_loadl_epi64((const __m128i *)(const void *)(zero + v * LANES));
       const vi off = _mm256_mullo_epi32(_mm256_cvtepi8_epi32(bytes), terms);
@@ -196,6 +196,27 @@ INLINE vf numbers_at(const void *from, uint8_t dtype, size_t i) {
   return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(halves), 16));
 }
 
+// Adds the minimums of group j times the terms of each row. A group that is one part has its sum of
+// terms, times -8, in the words of its initial sums.
+INLINE void add_minimums(const eti_qgroups_tile *t, size_t j, const int32_t *const begins[MR],
+                         size_t m, bool is_part, vf totals[MR][NV]) {
+  vf terms[MR], mins[NV];
+  UNROLL for (size_t r = 0; r < m; r++) {
+    if (is_part) {
+      const vi sum = eti_q4_widen(_mm256_set1_epi32(*begins[r]));
+      terms[r] = _mm256_mul_ps(_mm256_cvtepi32_ps(sum), _mm256_set1_ps(-0.125f));
+    } else {
+      terms[r] = _mm256_cvtepi32_ps(sum_of_terms(begins[r], eti_qgroups_parts(t->group, 1)));
+    }
+  }
+  UNROLL for (size_t v = 0; v < NV; v++) {
+    mins[v] = numbers_at(t->min, t->dtype, j * NR + v * LANES);
+    UNROLL for (size_t r = 0; r < m; r++) {
+      totals[r][v] = _mm256_add_ps(totals[r][v], _mm256_mul_ps(terms[r], mins[v]));
+    }
+  }
+}
+
 INLINE void store_row(const eti_qgroups_tile *t, size_t row, const vf totals[NV]) {
   float some[NR];
   float *const out = t->out + row * t->out_step;
@@ -210,30 +231,34 @@ INLINE void store_row(const eti_qgroups_tile *t, size_t row, const vf totals[NV]
   if (to == some) memcpy(out, some, t->n * sizeof(float));
 }
 
-// Computes m rows from `first` on. m is a constant at every call, and so is is_plain: groups that
-// are parts without zeros, whose sums then stay in registers.
-INLINE void rows(const eti_qgroups_tile *given, size_t first, size_t m, bool is_plain) {
+// Groups that are one part without zeros keep their sums in registers.
+typedef enum group_form { ANY, PARTS, PARTS_WITH_MIN } group_form;
+
+// Computes m rows from `first` on; m and form are constants at every call.
+INLINE void rows(const eti_qgroups_tile *given, size_t first, size_t m, group_form form) {
   const eti_qgroups_tile t = *given;
-  const size_t parts = eti_qgroups_parts(t.group, t.n_groups), k = t.n_groups * t.group;
-  place p = {.w = t.w};
+  const size_t group_parts = eti_qgroups_parts(t.group, 1), k = t.n_groups * t.group;
+  const bool has_min = form == PARTS_WITH_MIN || (form == ANY && t.min != NULL);
+  place p = {.w = t.w, .has_min = has_min};
   for (size_t r = 0; r < MR; r++) {  // rows beyond m repeat the last one
     const size_t row = first + (r < m ? r : m - 1);
     p.a[r] = t.a + row * k;
-    p.begins[r] = t.begins + row * parts;
+    p.begins[r] = t.begins + row * group_parts * t.n_groups;
   }
   vf totals[MR][NV];
   UNROLL for (size_t r = 0; r < m; r++) {
     UNROLL for (size_t v = 0; v < NV; v++) totals[r][v] = _mm256_setzero_ps();
   }
   for (size_t j = 0; j < t.n_groups; j++) {
-    const int8_t *const a = p.a[0];
+    const int32_t *begins[MR];
+    UNROLL for (size_t r = 0; r < m; r++) begins[r] = p.begins[r];
     vi s[MR][NV];
-    if (is_plain) {
-      sum_part(&p, m, s);
-    } else {
+    if (form == ANY) {
       sum_group(&p, t.group, m, s);
+    } else {
+      sum_part(&p, m, s);
     }
-    if (!is_plain && t.zero != NULL) subtract_zeros(&t, t.zero + j * NR, a, m, s);
+    if (form == ANY && t.zero != NULL) subtract_zeros(t.zero + j * NR, begins, group_parts, m, s);
     UNROLL for (size_t v = 0; v < NV; v++) {
       const vf scale = numbers_at(t.scale, t.dtype, j * NR + v * LANES);
       UNROLL for (size_t r = 0; r < m; r++) {
@@ -241,49 +266,73 @@ INLINE void rows(const eti_qgroups_tile *given, size_t first, size_t m, bool is_
         totals[r][v] = _mm256_add_ps(totals[r][v], scaled);
       }
     }
+    if (has_min) add_minimums(&t, j, begins, m, form != ANY, totals);
   }
   UNROLL for (size_t r = 0; r < m; r++) store_row(&t, first + r, totals[r]);
 }
 
 // A table of functions, so that each has all registers to itself.
 static void one_row(const eti_qgroups_tile *t, size_t first) {
-  rows(t, first, 1, false);
+  rows(t, first, 1, ANY);
 }
 
 static void two_rows(const eti_qgroups_tile *t, size_t first) {
-  rows(t, first, 2, false);
+  rows(t, first, 2, ANY);
 }
 
 static void three_rows(const eti_qgroups_tile *t, size_t first) {
-  rows(t, first, 3, false);
+  rows(t, first, 3, ANY);
 }
 
 static void four_rows(const eti_qgroups_tile *t, size_t first) {
-  rows(t, first, 4, false);
+  rows(t, first, 4, ANY);
 }
 
 static void one_plain_row(const eti_qgroups_tile *t, size_t first) {
-  rows(t, first, 1, true);
+  rows(t, first, 1, PARTS);
 }
 
 static void two_plain_rows(const eti_qgroups_tile *t, size_t first) {
-  rows(t, first, 2, true);
+  rows(t, first, 2, PARTS);
 }
 
 static void three_plain_rows(const eti_qgroups_tile *t, size_t first) {
-  rows(t, first, 3, true);
+  rows(t, first, 3, PARTS);
 }
 
 static void four_plain_rows(const eti_qgroups_tile *t, size_t first) {
-  rows(t, first, 4, true);
+  rows(t, first, 4, PARTS);
+}
+
+static void one_min_row(const eti_qgroups_tile *t, size_t first) {
+  rows(t, first, 1, PARTS_WITH_MIN);
+}
+
+static void two_min_rows(const eti_qgroups_tile *t, size_t first) {
+  rows(t, first, 2, PARTS_WITH_MIN);
+}
+
+static void three_min_rows(const eti_qgroups_tile *t, size_t first) {
+  rows(t, first, 3, PARTS_WITH_MIN);
+}
+
+static void four_min_rows(const eti_qgroups_tile *t, size_t first) {
+  rows(t, first, 4, PARTS_WITH_MIN);
+}
+
+static group_form form_of(const eti_qgroups_tile *t) {
+  if (t->group != PART || t->zero != NULL) return ANY;
+  return t->min == NULL ? PARTS : PARTS_WITH_MIN;
 }
 
 static void panel_of_rows(const eti_qgroups_tile *t) {
   typedef void (*some_rows)(const eti_qgroups_tile *, size_t);
-  static const some_rows any[] = {NULL, one_row, two_rows, three_rows, four_rows};
-  static const some_rows plain[] = {NULL, one_plain_row, two_plain_rows, three_plain_rows,
-                                    four_plain_rows};
-  const some_rows *const table = t->group == PART && t->zero == NULL ? plain : any;
+  static const some_rows of_forms[][MR + 1] = {
+      [ANY] = {NULL, one_row, two_rows, three_rows, four_rows},
+      [PARTS] = {NULL, one_plain_row, two_plain_rows, three_plain_rows, four_plain_rows},
+      [PARTS_WITH_MIN] = {NULL, one_min_row, two_min_rows, three_min_rows, four_min_rows},
+  };
+  const some_rows *const table = of_forms[form_of(t)];
   for (size_t first = 0, m; first < t->m; first += m) {
     m = t->m - first < MR ? t->m - first : MR;
     table[m](t, first);

@@ -4,8 +4,8 @@
 // rows of a register tile, and FEW: tiles of so many rows or fewer have two sums for each result,
 // since an addition waits for the one before.
 //
-// The sum of a group starts at -(8 + zero) times the sum of its terms. It is exact in 32 bits, so
-// the order of its products is free.
+// The sum of a group starts at -(8 + zero) times the sum of its terms, or at 0 where groups have
+// minimums. It is exact in 32 bits, so the order of its products is free.
 
 #define INLINE static inline __attribute__((always_inline))
 // Unrolls loops over registers.
@@ -96,8 +96,9 @@ INLINE void add_last(terms a, size_t a_step, size_t n, const uint8_t *w, size_t 
 INLINE void begin_sums(const eti_qgroups_tile *t, const int32_t *begins, size_t column, size_t j,
                        size_t m, size_t tv, bool is_split, vi sums[2][MR][TV]) {
   UNROLL for (size_t r = 0; r < m; r++) {
+    const vi first = VI_SET1(t->min == NULL ? begins[r * t->n_groups + j] : 0);
     UNROLL for (size_t v = 0; v < tv; v++) {
-      sums[0][r][v] = VI_SET1(begins[r * t->n_groups + j]);
+      sums[0][r][v] = first;
       if (is_split) sums[1][r][v] = VI_SET1(0);
     }
   }
@@ -176,6 +177,23 @@ INLINE void add_group(const eti_qgroups_tile *t, size_t column, size_t j, size_t
   }
 }
 
+// Adds the minimums of group j times the terms of each row, of which `begins` has -8 times the sum.
+INLINE void add_minimums(const eti_qgroups_tile *t, const int32_t *begins, size_t column, size_t j,
+                         size_t m, size_t tv, vf totals[MR][TV]) {
+  vf of_rows[MR];
+  UNROLL for (size_t r = 0; r < m; r++) {
+    of_rows[r] = VF_MUL(VF_OF(VI_SET1(begins[r * t->n_groups + j])), VF_SET1(-0.125f));
+  }
+  UNROLL for (size_t v = 0; v < tv; v++) {
+    const size_t at = (column + v / NV * NR) * t->n_groups + j * NR + v % NV * LANES;
+    const vf min = numbers_at(t->min, t->dtype, at);
+    if (m == 1) prefetch_numbers(t->min, t->dtype, at + NEAR_GROUPS * NR);
+    UNROLL for (size_t r = 0; r < m; r++) {
+      totals[r][v] = VF_ADD(totals[r][v], VF_MUL(of_rows[r], min));
+    }
+  }
+}
+
 // Computes m rows from `row` on and tv vectors of columns; m and tv are constants at every call.
 INLINE void columns_of_rows(const eti_qgroups_tile *given, size_t row, size_t column, ahead next,
                             size_t m, size_t tv) {
@@ -205,6 +223,7 @@ INLINE void columns_of_rows(const eti_qgroups_tile *given, size_t row, size_t co
       a = terms_after(a, rest);
     }
     add_group(&t, column, j, m, tv, is_split, (const vi(*)[MR][TV])sums, totals);
+    if (t.min != NULL) add_minimums(&t, begins, column, j, m, tv, totals);
   }
   vf found[MR][TV];  // its address is taken, so that `totals` may stay in registers
   UNROLL for (size_t i = 0; i < m * tv; i++) found[i / tv][i % tv] = totals[i / tv][i % tv];

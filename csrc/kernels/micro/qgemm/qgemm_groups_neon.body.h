@@ -3,8 +3,8 @@
 // of a row, then of the next one), add_bytes(sum, bytes), and sum_group, which adds the products of
 // a group of m rows to sums.
 //
-// The sum of a group starts at -(8 + zero) times the sum of its terms, as codes are unsigned. It is
-// exact in 32 bits, so the order of its products is free.
+// The sum of a group starts at -(8 + zero) times the sum of its terms, as codes are unsigned, or at
+// 0 where groups have minimums. It is exact in 32 bits, so the order of its products is free.
 
 enum {
   STEP = ETI_QGROUPS_STEP,
@@ -48,15 +48,21 @@ INLINE void spread(float32x4_t columns, float32x4_t to[UNIT]) {
   }
 }
 
+// The initial sums of group j for the rows of the unit that begins at row r.
+INLINE int32x4_t begins_of(const int32_t *begins, size_t step, size_t r, size_t m) {
+  const int32x2_t first = vld1_dup_s32(begins + r * step);
+  if (UNIT == 1) return vcombine_s32(first, first);
+  return vcombine_s32(first, vld1_dup_s32(begins + second_of(r, m) * step));
+}
+
 // Sets the sums of group j to the initial ones. m is a constant where this is called.
 INLINE void begin_sums(const eti_qgroups_tile *t, const int32_t *begins, size_t j, size_t m,
                        int32x4_t sums[UNITS][UV]) {
   const size_t step = t->n_groups;
   begins += j;
   UNROLL for (size_t r = 0; r < m; r += UNIT) {
-    const int32x2_t first = vld1_dup_s32(begins + r * step);
-    const int32x2_t second = UNIT == 1 ? first : vld1_dup_s32(begins + second_of(r, m) * step);
-    UNROLL for (size_t v = 0; v < UV; v++) sums[r / UNIT][v] = vcombine_s32(first, second);
+    const int32x4_t first = t->min == NULL ? begins_of(begins, step, r, m) : vdupq_n_s32(0);
+    UNROLL for (size_t v = 0; v < UV; v++) sums[r / UNIT][v] = first;
   }
   if (t->zero == NULL) return;
   UNROLL for (size_t v = 0; v < NV; v++) {
@@ -67,9 +73,7 @@ INLINE void begin_sums(const eti_qgroups_tile *t, const int32_t *begins, size_t 
     float32x4_t of_unit[UNIT];
     spread(vreinterpretq_f32_s32(zero), of_unit);
     UNROLL for (size_t r = 0; r < m; r += UNIT) {
-      const int32x2_t first = vld1_dup_s32(begins + r * step);
-      const int32x2_t second = vld1_dup_s32(begins + second_of(r, m) * step);
-      const int32x4_t terms = vshrq_n_s32(vcombine_s32(first, second), 3);
+      const int32x4_t terms = vshrq_n_s32(begins_of(begins, step, r, m), 3);
       UNROLL for (size_t i = 0; i < UNIT; i++) {
         int32x4_t *const sum = &sums[r / UNIT][v * UNIT + i];
         *sum = vmlaq_s32(*sum, vreinterpretq_s32_f32(of_unit[i]), terms);
@@ -98,6 +102,23 @@ INLINE void add_group(const eti_qgroups_tile *t, size_t j, size_t units,
       UNROLL for (size_t u = 0; u < units; u++) {
         float32x4_t *const total = &totals[u][v * UNIT + i];
         *total = vaddq_f32(*total, vmulq_f32(vcvtq_f32_s32(sums[u][v * UNIT + i]), scale[i]));
+      }
+    }
+  }
+}
+
+// Adds the minimums of group j times the terms of each row, of which `begins` has -8 times the sum.
+INLINE void add_minimums(const eti_qgroups_tile *t, const int32_t *begins, size_t j, size_t m,
+                         float32x4_t totals[UNITS][UV]) {
+  UNROLL for (size_t v = 0; v < NV; v++) {
+    float32x4_t min[UNIT];
+    spread(numbers_at(t->min, t->dtype, j * NR + v * LANES), min);
+    UNROLL for (size_t r = 0; r < m; r += UNIT) {
+      const float32x4_t sum = vcvtq_f32_s32(begins_of(begins + j, t->n_groups, r, m));
+      const float32x4_t terms = vmulq_n_f32(sum, -0.125f);
+      UNROLL for (size_t i = 0; i < UNIT; i++) {
+        float32x4_t *const total = &totals[r / UNIT][v * UNIT + i];
+        *total = vaddq_f32(*total, vmulq_f32(terms, min[i]));
       }
     }
   }
@@ -145,6 +166,7 @@ INLINE void some_rows(const eti_qgroups_tile *given, size_t row, size_t m) {
     begin_sums(&t, t.begins + row * t.n_groups, j, m, sums);
     sum_group(a, a_step, w, t.group, m, sums);
     add_group(&t, j, units, (const int32x4_t(*)[UV])sums, totals);
+    if (t.min != NULL) add_minimums(&t, t.begins + row * t.n_groups, j, m, totals);
   }
   float32x4_t found[UNITS][UV];  // its address is taken, so that `totals` may stay in registers
   UNROLL for (size_t u = 0; u < units; u++) {

@@ -48,8 +48,8 @@ static void add_part(const int8_t *a, size_t n, const uint8_t *w, uint32_t sums[
   }
 }
 
-// The sums of one row over a group, exact except for wrapping.
-static void sum_group(const eti_qgroups_tile *t, const int8_t *a, size_t j, uint32_t sums[NR]) {
+// The sums of one row over a group, exact except for wrapping. Returns the sum of its terms.
+static uint32_t sum_group(const eti_qgroups_tile *t, const int8_t *a, size_t j, uint32_t sums[NR]) {
   const uint8_t *w = t->w + j * eti_qgroups_group_bytes(t->group);
   uint32_t terms = 0;
   memset(sums, 0, NR * sizeof *sums);
@@ -60,9 +60,11 @@ static void sum_group(const eti_qgroups_tile *t, const int8_t *a, size_t j, uint
     terms += (uint32_t)sum;
     add_part(a + k, n, w, sums);
   }
-  for (size_t c = 0; c < NR; c++) sums[c] -= 8 * terms;
-  if (t->zero == NULL) return;
-  for (size_t c = 0; c < NR; c++) sums[c] -= (uint32_t)t->zero[j * NR + c] * terms;
+  for (size_t c = 0; c < NR && t->min == NULL; c++) {
+    const int32_t zero = 8 + (t->zero == NULL ? 0 : t->zero[j * NR + c]);
+    sums[c] -= (uint32_t)zero * terms;
+  }
+  return terms;
 }
 
 // Reads the numbers of a panel for group j.
@@ -77,11 +79,14 @@ static void read_numbers(const void *from, uint8_t dtype, size_t j, float to[NR]
   }
 }
 
-static void add_group(const eti_qgroups_tile *t, size_t j, const uint32_t sums[NR],
+static void add_group(const eti_qgroups_tile *t, size_t j, const uint32_t sums[NR], uint32_t terms,
                       float totals[NR]) {
-  float scales[NR];
+  float scales[NR], mins[NR];
   read_numbers(t->scale, t->dtype, j, scales);
   for (size_t c = 0; c < NR; c++) totals[c] += (float)(int32_t)sums[c] * scales[c];
+  if (t->min == NULL) return;
+  read_numbers(t->min, t->dtype, j, mins);
+  for (size_t c = 0; c < NR; c++) totals[c] += (float)(int32_t)terms * mins[c];
 }
 
 static void panel_of_rows(const eti_qgroups_tile *t) {
@@ -90,8 +95,8 @@ static void panel_of_rows(const eti_qgroups_tile *t) {
     float totals[NR] = {0};
     for (size_t j = 0; j < t->n_groups; j++) {
       uint32_t sums[NR];
-      sum_group(t, a + j * t->group, j, sums);
-      add_group(t, j, sums, totals);
+      const uint32_t terms = sum_group(t, a + j * t->group, j, sums);
+      add_group(t, j, sums, terms, totals);
     }
     const float zero = (float)t->row_zero[r];
     float *const out = t->out + r * t->out_step;

@@ -1,9 +1,10 @@
 // embedding_groups.c — executorch_py::embedding_groups: look-up of rows of a table of 4-bit numbers
-// with a scale for each group of a row, packed as the weight of a linear layer is
-// (micro/qgemm/qgemm_groups.h). A language model whose embedding and last layer share a table has
-// it once in its file. Every index is checked before anything is written.
+// with a scale, and perhaps a minimum, for each group of a row, packed as the weight of a linear
+// layer is (micro/qgemm/qgemm_groups.h). A language model whose embedding and last layer share a
+// table has it once in its file. Every index is checked before anything is written.
 #include "kernels/kernel.h"
 #include "kernels/lib/args.h"
+#include "kernels/lib/qgemm_driver.h"
 #include "kernels/micro/qgemm/qgemm_groups.h"
 #include "kernels/ops.h"
 #include "kernels/sizes.h"
@@ -18,13 +19,13 @@ enum {
   SMALL = 16 * 1024,               // numbers that are not worth a second thread
 };
 
-// (weight, scales, zero_points?, indices, group, width, rows, out)
-enum { WEIGHT, SCALES, ZEROS, INDICES, GROUP, WIDTH, ROWS, OUT };
+// (weight, scales, zero_points?, minimums?, indices, group, width, rows, out)
+enum { WEIGHT, SCALES, ZEROS, MINIMUMS, INDICES, GROUP, WIDTH, ROWS, OUT };
 
 typedef struct table {
   const uint8_t *weight;
-  const et_tensor *scales, *indices;
-  const int8_t *zeros;  // or NULL
+  const et_tensor *scales, *minimums, *indices;  // minimums may be NULL
+  const int8_t *zeros;                           // or NULL
   size_t rows, width, group, n_groups;
   float *out;
 } table;
@@ -35,12 +36,13 @@ static int64_t index_at(const et_tensor *t, size_t i) {
 
 // Reads the table's tensors, checked against rows, width and group, which are set.
 static et_status read_table(const et_kernel_ctx *ctx, et_value *const *args, table *t) {
-  et_tensor *weight, *scales, *zeros;
+  et_tensor *weight, *scales, *zeros, *minimums;
   const size_t columns = eti_div_up(t->rows, NR) * NR;
   size_t panel, n_bytes, n_numbers;
   ET_TRY(eti_arg_tensor(ctx, args, WEIGHT, &weight));
   ET_TRY(eti_arg_tensor(ctx, args, SCALES, &scales));
   ET_TRY(eti_arg_optional_tensor(ctx, args, ZEROS, &zeros));
+  ET_TRY(eti_arg_optional_tensor(ctx, args, MINIMUMS, &minimums));
   ET_CHECK(!__builtin_mul_overflow(eti_qgroups_group_bytes(t->group), t->n_groups, &panel) &&
                !__builtin_mul_overflow(panel, columns / NR, &n_bytes) &&
                !__builtin_mul_overflow(columns, t->n_groups, &n_numbers),
@@ -53,6 +55,12 @@ static et_status read_table(const et_kernel_ctx *ctx, et_value *const *args, tab
     ET_TRY(eti_check_elements(ctx, zeros, "zero_points", n_numbers, ET_DTYPE_BIT(ET_I8), "i8"));
     t->zeros = zeros->data;
   }
+  if (minimums != NULL) {
+    ET_TRY(eti_check_elements(ctx, minimums, "minimums", n_numbers, ET_TYPES_F32 | ET_TYPES_HALF,
+                              "f32, bf16 or f16"));
+  }
+  ET_TRY(eti_check_minimums(ctx, scales, zeros, minimums));
+  t->minimums = minimums;
   t->weight = weight->data;
   t->scales = scales;
   return ET_OK;
@@ -74,10 +82,10 @@ static et_status check_indices(const et_kernel_ctx *ctx, const table *t) {
   return ET_OK;
 }
 
-static float scale_at(const table *t, size_t i) {
-  if (t->scales->dtype == ET_F32) return ((const float *)t->scales->data)[i];
-  const uint16_t half = ((const uint16_t *)t->scales->data)[i];
-  return t->scales->dtype == ET_BF16 ? eti_bf16_to_f32(half) : eti_f16_to_f32(half);
+static float number_at(const et_tensor *t, size_t i) {
+  if (t->dtype == ET_F32) return ((const float *)t->data)[i];
+  const uint16_t half = ((const uint16_t *)t->data)[i];
+  return t->dtype == ET_BF16 ? eti_bf16_to_f32(half) : eti_f16_to_f32(half);
 }
 
 // Dequantizes group g of a row.
@@ -85,14 +93,16 @@ static void widen_group(const table *t, size_t row, size_t g, float *to) {
   const size_t panel = row / NR, column = row % NR, at = (panel * t->n_groups + g) * NR + column;
   const uint8_t *bytes = t->weight + (panel * t->n_groups + g) * eti_qgroups_group_bytes(t->group) +
                          column * COLUMN_BYTES;
-  const float scale = scale_at(t, at);
-  const int zero = 8 + (t->zeros == NULL ? 0 : t->zeros[at]);
+  const bool has_min = t->minimums != NULL;
+  const float scale = number_at(t->scales, at), min = has_min ? number_at(t->minimums, at) : 0;
+  const int zero = has_min ? 0 : 8 + (t->zeros == NULL ? 0 : t->zeros[at]);
   for (size_t k = 0; k < t->group; k += STEP, bytes += STEP_BYTES) {
     for (size_t i = 0; i < STEP && k + i < t->group; i++) {
       const unsigned both = bytes[i % HALF];
       to[k + i] = (float)((int)(i < HALF ? both & 15u : both >> 4) - zero) * scale;
     }
   }
+  for (size_t k = 0; k < t->group && has_min; k++) to[k] += min;
 }
 
 static void look_up_rows(void *ctx, size_t begin, size_t end) {

@@ -1,7 +1,7 @@
 // qlinear_groups.c — executorch_py::qlinear_groups: rows of i8, each with its own scale, times
-// packed 4-bit weights with a scale for each group of a column's terms, to a result in f32. Relies
-// on micro/qgemm/qgemm_groups.h, which defines the layout of weights and the arithmetic. Threads
-// share panels of columns and blocks of rows; rows are read in place.
+// packed 4-bit weights with a scale, and perhaps a minimum, for each group of a column's terms, to
+// a result in f32. Relies on micro/qgemm/qgemm_groups.h, which defines the layout of weights and
+// the arithmetic. Threads share panels of columns and blocks of rows; rows are read in place.
 #include "kernels/kernel.h"
 #include "kernels/micro/qgemm/qgemm_groups.h"
 #include "kernels/ops.h"
@@ -17,8 +17,9 @@ enum {
   SMALL = 128 * 1024,        // multiply-adds that are not worth a second thread
 };
 
-// (input, scale, zero_point, weight, scales, zero_points?, sums, addends, group, channels, out)
-enum { IN, SCALE, ZERO, WEIGHT, SCALES, ZEROS, SUMS, ADDENDS, GROUP, CHANNELS, OUT };
+// (input, scale, zero_point, weight, scales, zero_points?, minimums?, sums, addends, group,
+// channels, out)
+enum { IN, SCALE, ZERO, WEIGHT, SCALES, ZEROS, MINIMUMS, SUMS, ADDENDS, GROUP, CHANNELS, OUT };
 
 typedef struct product {
   const eti_qgroups_micro *micro;
@@ -27,7 +28,8 @@ typedef struct product {
   size_t m, n, k, group, n_groups;
   const uint8_t *weight;
   const et_tensor *scales;
-  const int8_t *zeros;  // or NULL
+  const int8_t *zeros;   // or NULL
+  const void *minimums;  // or NULL
   const float *sums, *adds;
   float *out;
   // The division into blocks, units and slots.
@@ -49,6 +51,7 @@ static et_status read_columns(const et_kernel_ctx *ctx, et_value *const *args, p
       [WEIGHT] = {"weight", ET_DTYPE_BIT(ET_U8), "u8"},
       [SCALES] = {"scales", ET_TYPES_F32 | ET_TYPES_HALF, "f32, bf16 or f16"},
       [ZEROS] = {"zero_points", ET_DTYPE_BIT(ET_I8), "i8"},
+      [MINIMUMS] = {"minimums", ET_TYPES_F32 | ET_TYPES_HALF, "f32, bf16 or f16"},
       [SUMS] = {"sums", ET_TYPES_F32, "f32"},
       [ADDENDS] = {"addends", ET_TYPES_F32, "f32"},
   };
@@ -60,9 +63,9 @@ static et_status read_columns(const et_kernel_ctx *ctx, et_value *const *args, p
                !__builtin_mul_overflow(panel, panels, &needed[WEIGHT]) &&
                !__builtin_mul_overflow(columns, p->n_groups, &needed[SCALES]),
            ctx->err, ET_INVALID_ARGUMENT, "%zu x %zu weights are too many", p->n, p->k);
-  needed[ZEROS] = needed[SCALES];
+  needed[ZEROS] = needed[MINIMUMS] = needed[SCALES];
   for (size_t i = WEIGHT; i <= ADDENDS; i++) {
-    if (i == ZEROS) {
+    if (i == ZEROS || i == MINIMUMS) {
       ET_TRY(eti_arg_optional_tensor(ctx, args, i, &t[i]));
       if (t[i] == NULL) continue;
     } else {
@@ -71,6 +74,8 @@ static et_status read_columns(const et_kernel_ctx *ctx, et_value *const *args, p
     ET_TRY(
         eti_check_elements(ctx, t[i], wanted[i].name, needed[i], wanted[i].types, wanted[i].kind));
   }
+  ET_TRY(eti_check_minimums(ctx, t[SCALES], t[ZEROS], t[MINIMUMS]));
+  p->minimums = t[MINIMUMS] == NULL ? NULL : t[MINIMUMS]->data;
   p->weight = t[WEIGHT]->data;
   p->scales = t[SCALES];
   p->zeros = t[ZEROS] == NULL ? NULL : t[ZEROS]->data;
@@ -160,6 +165,7 @@ static void run_block(const product *p, size_t first, size_t from, size_t to, in
                               .scale = p->scales->data,
                               .dtype = p->scales->dtype,
                               .zero = p->zeros,
+                              .min = p->minimums,
                               .sum = p->sums,
                               .add = p->adds,
                               .m = eti_at_most(p->m - first, p->block),

@@ -327,6 +327,7 @@ def _fuse_groupwise(
         None
         if zeros is None
         else constant("zeros", integer_ops.packed_numbers(zeros.to(torch.int8))),
+        None,
         *(
             constant(name, integer_ops.packed_columns(value.to(torch.float32), 1), *more)
             for name, value, *more in (

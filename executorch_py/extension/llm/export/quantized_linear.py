@@ -103,6 +103,7 @@ class QuantizedLinear(torch.nn.Module):
             packed.weight,
             packed.scales,
             None,
+            None,
             packed.sums,
             self.addends,
             packed.group,
@@ -124,7 +125,7 @@ class QuantizedEmbedding(torch.nn.Module):
     def forward(self, indices: torch.Tensor) -> torch.Tensor:
         p = self.packed
         rows: torch.Tensor = torch.ops.executorch_py.embedding_groups(
-            p.weight, p.scales, None, indices, p.group, p.n_terms, p.n_rows
+            p.weight, p.scales, None, None, indices, p.group, p.n_terms, p.n_rows
         )
         return rows if self.scale is None else rows * self.scale
 

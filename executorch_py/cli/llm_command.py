@@ -30,16 +30,18 @@ def llm(options: argparse.Namespace) -> int:
     for name, least in (("context", _LEAST_TOKENS), ("prefill", _LEAST_TOKENS), ("group", 1)):
         if getattr(options, name) < least:
             raise ValueError(f"--{name}: expected {least} or more, got {getattr(options, name)}")
-    folder = Path(options.folder)
-    if not (folder / "config.json").is_file():
+    source = Path(options.source)
+    if not (source / "config.json").is_file() and not (source.is_file() and _is_gguf(source)):
         raise ValueError(
-            f"DIR: expected a folder with config.json and weights, got {quoted(str(folder))}"
+            "MODEL: expected a folder with config.json and weights or a .gguf file, "
+            f"got {quoted(str(source))}"
         )
-    output = options.output or f"{folder.resolve().name}.pte"
+    name = source.stem if source.is_file() else source.resolve().name
+    output = options.output or f"{name}.pte"
     check_output(output, ".pte")
     try:
         with _quiet(options.verbose):
-            _export(options, folder, output)
+            _export(options, source, output)
         return 0
     except Exception as error:
         # Anything may be raised here: transformers builds the model.
@@ -49,11 +51,15 @@ def llm(options: argparse.Namespace) -> int:
         return 1
 
 
-def _export(options: argparse.Namespace, folder: Path, output: str) -> None:
+def _is_gguf(path: Path) -> bool:
+    return path.suffix == ".gguf"
+
+
+def _export(options: argparse.Namespace, source: Path, output: str) -> None:
     from executorch_py.extension.llm.export import export_folder
 
     program = export_folder(
-        folder,
+        source,
         capacity=options.context,
         prefill=options.prefill,
         cache=options.cache,

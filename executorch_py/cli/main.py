@@ -139,8 +139,10 @@ def add_llm(add: Callable[..., argparse.ArgumentParser]) -> None:
     export = actions.add_parser(
         "export", help="export a decoder of transformers: tokens in, logits out, caches kept"
     )
-    export.add_argument("folder", metavar="DIR", help="folder with config.json and safetensors")
-    export.add_argument("--output", "-o", metavar="PTE", help="default: the folder's name")
+    export.add_argument(
+        "source", metavar="MODEL", help="a folder with config.json and safetensors, or a .gguf file"
+    )
+    export.add_argument("--output", "-o", metavar="PTE", help="default: the model's name")
     export.add_argument(
         "--context", type=int, default=2048, metavar="N", help="positions (default 2048)"
     )

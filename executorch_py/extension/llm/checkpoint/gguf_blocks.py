@@ -2,14 +2,18 @@
 
     Q4_0  f16 d; 16 bytes              x = d · (q - 8); term i in the low half of byte i, term
     Q4_1  f16 d, m; 16 bytes           x = d · q + m      i + 16 in the high half
+    Q5_0  f16 d; 4 bytes of fifth bits, bit i of term i; 16 bytes as Q4_0     x = d · (q - 16)
+    Q5_1  f16 d, m; 4 bytes of fifth bits; 16 bytes as Q4_0                   x = d · q + m
     Q8_0  f16 d; 32 int8               x = d · q
     Q4_K  f16 d, dmin; 12 bytes of eight 6-bit scales and mins; 128 bytes, each 32 of them the low
           halves of 32 terms and the high halves of the next 32       x = d · scale · q - dmin · min
+    Q5_K  f16 d, dmin; scales and mins as Q4_K; 32 bytes of fifth bits, bit i of byte j of term
+          32 i + j; 128 bytes as Q4_K                   x = d · scale · q - dmin · min
     Q6_K  128 bytes of low 4 bits, 64 of high 2 bits, 16 int8 scales, f16 d
                                                                       x = d · scale · (q - 32)
 
-Q4_0, Q4_1 and Q8_0 have 32 terms, the others 256. A product of d and a scale is rounded to f32
-before it multiplies a code, as in llama.cpp.
+Q4_0, Q4_1, Q5_0, Q5_1 and Q8_0 have 32 terms, the others 256. A product of d and a scale is
+rounded to f32 before it multiplies a code, as in llama.cpp.
 """
 
 from __future__ import annotations
@@ -66,6 +70,20 @@ def _q4_1(data: torch.Tensor) -> torch.Tensor:
     return codes_of_4_bits(data, 4).to(torch.float32) * half_at(data, 0) + half_at(data, 2)
 
 
+def _codes_of_5_bits(data: torch.Tensor, at: int) -> torch.Tensor:
+    """Codes 0 … 31 of the fifth bits and 16 bytes of each block: f32 [blocks, 32]."""
+    bits = data[:, at : at + 4].unsqueeze(2) >> torch.arange(8, dtype=torch.uint8) & 1
+    return (codes_of_4_bits(data, at + 4) | bits.reshape(-1, 32) << 4).to(torch.float32)
+
+
+def _q5_0(data: torch.Tensor) -> torch.Tensor:
+    return (_codes_of_5_bits(data, 2) - 16) * half_at(data, 0)
+
+
+def _q5_1(data: torch.Tensor) -> torch.Tensor:
+    return _codes_of_5_bits(data, 4) * half_at(data, 0) + half_at(data, 2)
+
+
 def _q8_0(data: torch.Tensor) -> torch.Tensor:
     return data[:, 2:].view(torch.int8).to(torch.float32) * half_at(data, 0)
 
@@ -80,12 +98,26 @@ def _scales_of_q4_k(packed: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     return scales.to(torch.float32), mins.to(torch.float32)
 
 
-def _q4_k(data: torch.Tensor) -> torch.Tensor:
+def _codes_of_k(data: torch.Tensor) -> torch.Tensor:
+    """Codes 0 … 15 of 128 bytes of each block: u8 [blocks, 8, 32]."""
+    both = data.reshape(-1, 4, 1, 32)
+    return torch.cat([both & 15, both >> 4], 2).reshape(-1, 8, 32)
+
+
+def _scaled(data: torch.Tensor, codes: torch.Tensor) -> torch.Tensor:
+    """d · scale · q - dmin · min of blocks that begin with d, dmin and the packed numbers."""
     scales, mins = _scales_of_q4_k(data[:, 4:16])
     scales, mins = half_at(data, 0) * scales, half_at(data, 2) * mins
-    both = data[:, 16:].reshape(-1, 4, 1, 32)
-    codes = torch.cat([both & 15, both >> 4], 2).reshape(-1, 8, 32).to(torch.float32)
-    return (codes * scales.unsqueeze(2) - mins.unsqueeze(2)).reshape(-1, 256)
+    return (codes.to(torch.float32) * scales.unsqueeze(2) - mins.unsqueeze(2)).reshape(-1, 256)
+
+
+def _q4_k(data: torch.Tensor) -> torch.Tensor:
+    return _scaled(data, _codes_of_k(data[:, 16:]))
+
+
+def _q5_k(data: torch.Tensor) -> torch.Tensor:
+    tops = data[:, 16:48].unsqueeze(1) >> torch.arange(8, dtype=torch.uint8).unsqueeze(1) & 1
+    return _scaled(data, _codes_of_k(data[:, 48:]) | tops << 4)
 
 
 def _q6_k(data: torch.Tensor) -> torch.Tensor:
@@ -111,8 +143,11 @@ BLOCKS = {
     1: _numbers("F16", torch.float16),
     2: _block("Q4_0", 32, 18, _q4_0),
     3: _block("Q4_1", 32, 20, _q4_1),
+    6: _block("Q5_0", 32, 22, _q5_0),
+    7: _block("Q5_1", 32, 24, _q5_1),
     8: _block("Q8_0", 32, 34, _q8_0),
     12: _block("Q4_K", 256, 144, _q4_k),
+    13: _block("Q5_K", 256, 176, _q5_k),
     14: _block("Q6_K", 256, 210, _q6_k),
     24: _numbers("I8", torch.int8),
     25: _numbers("I16", torch.int16),

@@ -1,4 +1,4 @@
-"""A folder in the layout of transformers, as a program that generates text token by token."""
+"""A folder in the layout of transformers or a GGUF file, as a program that generates text."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from executorch_py.exir import ExecutorchProgramManager
 from executorch_py.extension.llm.export.hf_decoder import Decoder, export_decoder
-from executorch_py.extension.llm.export.hf_model import load_folder, widen_parameters
+from executorch_py.extension.llm.export.hf_model import load_model, widen_parameters
 from executorch_py.extension.llm.export.metadata import constant_methods
 from executorch_py.extension.llm.export.quantized_linear import quantize_layers
 from executorch_py.terminal_text import quoted_list
@@ -24,7 +24,7 @@ def export_folder(
     group: int | None = 32,
     report: Callable[[str], None] | None = None,
 ) -> ExecutorchProgramManager:
-    """The program of a decoder whose config.json and weights are in `folder`.
+    """The program of a decoder: `folder` has its config.json and weights, or is a GGUF file.
 
     The method forward(tokens i64 [1, S], input_pos i64 [1]) returns the logits f32 [1, vocabulary]
     of the last of 1 … `prefill` tokens. The caches have `capacity` positions of f32, f16 or i8, as
@@ -32,11 +32,11 @@ def export_folder(
     layers and embeddings have 4 bits in groups of `group` terms, or stay f32 with None. `report` is
     called with lines that say what was done.
 
-    CheckpointError for a folder that is damaged or does not fit its configuration;
+    CheckpointError for files that are damaged or do not fit the configuration;
     UnsupportedDecoder for attention that is not supported, before any weight is read.
     """
     say = report or (lambda line: None)
-    model = load_folder(Path(folder))
+    model = load_model(Path(folder))
     say(f"{type(model).__name__}: {sum(p.numel() for p in model.parameters()):,} weights")
     if group is not None:
         left = quantize_layers(model, group)

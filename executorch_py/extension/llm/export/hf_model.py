@@ -1,7 +1,7 @@
-"""A causal language model from a folder in the layout of transformers, its weights mapped.
+"""A causal language model from a folder in the layout of transformers or a GGUF file.
 
-The model is built from config.json without values; each parameter is then a tensor of the mapped
-checkpoint, so that no weight is copied before it is quantized.
+The model is built from its configuration without values; each parameter is then a tensor of the
+mapped checkpoint, so that no weight is copied before it is quantized.
 """
 
 from __future__ import annotations
@@ -12,24 +12,43 @@ from typing import Any
 import torch
 
 from executorch_py.extension.llm.checkpoint import Checkpoint, CheckpointError, open_folder
+from executorch_py.extension.llm.checkpoint.gguf import open_gguf
+from executorch_py.extension.llm.export.gguf_model import (
+    config_of,
+    scale_frequencies,
+    tensors_of,
+)
 from executorch_py.extension.llm.export.hf_decoder import attention_layers
 from executorch_py.terminal_text import quoted_list
 
 
-def load_folder(folder: Path) -> Any:
-    """The model of a folder, for inference, with parameters in the checkpoint's dtypes.
+def load_model(path: Path) -> Any:
+    """The model of a folder or a GGUF file, for inference, in the checkpoint's dtypes.
 
     UnsupportedDecoder, before any weight is read, if its attention is not supported.
     """
-    from transformers import AutoConfig, AutoModelForCausalLM
+    from transformers import AutoConfig
+
+    if path.is_dir():
+        model = _build(AutoConfig.from_pretrained(path))
+        set_parameters(model, open_folder(path))
+        return model
+    file = open_gguf(path)
+    model = _build(config_of(file))
+    set_parameters(model, tensors_of(file))
+    scale_frequencies(model, file)
+    return model
+
+
+def _build(config: Any) -> Any:
+    """A model without values."""
+    from transformers import AutoModelForCausalLM
     from transformers.initialization import no_init_weights
 
-    config = AutoConfig.from_pretrained(folder)
     with no_init_weights():
         build: Any = AutoModelForCausalLM.from_config
         model = build(config, dtype=torch.float32)
     attention_layers(model)
-    set_parameters(model, open_folder(folder))
     return model.eval()
 
 

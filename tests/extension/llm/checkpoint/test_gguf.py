@@ -20,10 +20,13 @@ QUANTIZED = {
     "Q4_0": Kind.Q4_0,
     "Q4_1": Kind.Q4_1,
     "Q8_0": Kind.Q8_0,
+    "Q5_0": Kind.Q5_0,
+    "Q5_1": Kind.Q5_1,
     "Q4_K": Kind.Q4_K,
+    "Q5_K": Kind.Q5_K,
     "Q6_K": Kind.Q6_K,
 }
-HALVES = {"Q4_K": (0, 2), "Q6_K": (208,)}  # where a block has f16 numbers
+HALVES = {"Q4_K": (0, 2), "Q5_K": (0, 2), "Q6_K": (208,)}  # where a block has f16 numbers
 
 
 def random_blocks(kind: str, rows: int, generator: Any) -> np.ndarray:
@@ -116,7 +119,7 @@ DAMAGED = {
     "a type of value that there is not": (file_of(0, 1, pair(b"k", 99, b"")), "got 99"),
     "a tensor twice": (file_of(2, 0, entry([4], 0, 0) * 2 + bytes(64)), "'w' is there twice"),
     "a type of tensor that there is not": (
-        file_of(1, 0, entry([32], 7, 0) + bytes(64)),
+        file_of(1, 0, entry([32], 99, 0) + bytes(64)),
         "expected a type of F32",
     ),
     "rank 9": (file_of(1, 0, entry([1] * 9, 0, 0) + bytes(64)), "rank 4 or less, got 9"),

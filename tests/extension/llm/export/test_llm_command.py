@@ -83,8 +83,8 @@ def test_the_file_says_how_it_is_to_be_called(folder: Path) -> None:
 
 
 WRONG: dict[str, tuple[list[str], str]] = {
-    "no folder": (["missing"], "DIR: expected a folder with config.json and weights, got 'missing"),
-    "no config": (["."], "DIR: expected a folder with config.json and weights"),
+    "no folder": (["missing"], "MODEL: expected a folder with config.json and weights or a .gguf"),
+    "no config": (["."], "MODEL: expected a folder with config.json and weights"),
     "context": (["small", "--context", "3"], "--context: expected 4 or more, got 3"),
     "prefill": (["small", "--prefill", "1"], "--prefill: expected 4 or more, got 1"),
     "group": (["small", "--group", "0"], "--group: expected 1 or more, got 0"),

@@ -1,0 +1,184 @@
+"""GGUF files as models of transformers: the logits of the model that a file was written from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import gguf
+import pytest
+import torch
+import transformers
+from support.tolerance import F32_LAYERS, assert_near
+
+from executorch_py.extension.llm.checkpoint import CheckpointError
+from executorch_py.extension.llm.export.export_folder import export_folder
+from executorch_py.extension.llm.export.hf_model import load_model
+from executorch_py.runtime import Runtime
+
+SIZES = {
+    "vocab_size": 300,
+    "hidden_size": 64,
+    "intermediate_size": 96,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 128,
+    "pad_token_id": 0,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+}
+SCALED_ROPE = {
+    "rope_type": "llama3",
+    "rope_theta": 10000.0,
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 64,
+}
+# Name -> architecture of the file, class of the model, its configuration beside the sizes.
+MODELS: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "llama": ("llama", "Llama", {}),
+    "llama, tied": ("llama", "Llama", {"tie_word_embeddings": True}),
+    "llama, biases": ("llama", "Llama", {"attention_bias": True}),
+    "llama, scaled rope": ("llama", "Llama", {"rope_parameters": SCALED_ROPE}),
+    "qwen2": ("qwen2", "Qwen2", {}),
+    "qwen3": ("qwen3", "Qwen3", {"head_dim": 32}),
+    "phi3": ("phi3", "Phi3", {"partial_rotary_factor": 0.5}),
+    "gemma2": ("gemma2", "Gemma2", {"head_dim": 32, "sliding_window": 6}),
+    "gemma3": ("gemma3", "Gemma3Text", {"head_dim": 32, "sliding_window": 6}),
+}
+PARTS = {
+    "self_attn.q_proj": "attn_q",
+    "self_attn.k_proj": "attn_k",
+    "self_attn.v_proj": "attn_v",
+    "self_attn.o_proj": "attn_output",
+    "self_attn.qkv_proj": "attn_qkv",
+    "self_attn.q_norm": "attn_q_norm",
+    "self_attn.k_norm": "attn_k_norm",
+    "mlp.gate_proj": "ffn_gate",
+    "mlp.up_proj": "ffn_up",
+    "mlp.down_proj": "ffn_down",
+    "mlp.gate_up_proj": "ffn_up",
+    "input_layernorm": "attn_norm",
+}
+NORMS = {"post_attention_layernorm": "ffn_norm"}
+GEMMA_NORMS = {
+    "post_attention_layernorm": "post_attention_norm",
+    "pre_feedforward_layernorm": "ffn_norm",
+    "post_feedforward_layernorm": "post_ffw_norm",
+}
+
+
+def build(name: str) -> Any:
+    _, prefix, more = MODELS[name]
+    torch.manual_seed(0)
+    config = getattr(transformers, f"{prefix}Config")(**SIZES, **more)
+    model = getattr(transformers, f"{prefix.removesuffix('Text')}ForCausalLM")(config).eval()
+    for key, parameter in model.named_parameters():
+        if "norm" in key:
+            torch.nn.init.uniform_(parameter, 0.5, 1.5)
+        if key.endswith("bias"):
+            torch.nn.init.uniform_(parameter, -0.5, 0.5)
+    return model
+
+
+def file_name(architecture: str, name: str) -> str:
+    whole = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output"}
+    outer, _, leaf = name.rpartition(".")
+    if outer in whole:
+        return f"{whole[outer]}.{leaf}"
+    _, _, layer, part = outer.split(".", 3)
+    parts = PARTS | (GEMMA_NORMS if architecture.startswith("gemma") else NORMS)
+    return f"blk.{layer}.{parts[part]}.{leaf}"
+
+
+def stored(architecture: str, name: str, tensor: torch.Tensor, config: Any) -> torch.Tensor:
+    """The tensor as llama.cpp's converter writes it."""
+    heads = {"q_proj": config.num_attention_heads, "k_proj": config.num_key_value_heads}
+    part = name.split(".")[-2]
+    if architecture == "llama" and part in heads:
+        rows = tensor.reshape(heads[part], 2, -1, *tensor.shape[1:])
+        return rows.transpose(1, 2).reshape(tensor.shape)
+    return tensor + 1 if architecture.startswith("gemma") and "norm" in part else tensor
+
+
+def write(path: Path, name: str, model: Any, **changes: Any) -> Path:
+    architecture, config = MODELS[name][0], model.config
+    writer = gguf.GGUFWriter(path, changes.get("architecture", architecture))
+    numbers = {
+        "block_count": config.num_hidden_layers,
+        "context_length": config.max_position_embeddings,
+        "embedding_length": config.hidden_size,
+        "feed_forward_length": config.intermediate_size,
+        "attention.head_count": config.num_attention_heads,
+        "attention.head_count_kv": config.num_key_value_heads,
+        "attention.key_length": getattr(config, "head_dim", None),
+        "attention.sliding_window": getattr(config, "sliding_window", None),
+    }
+    for key, value in numbers.items():
+        if value is not None and key != changes.get("without"):
+            writer.add_uint32(f"{architecture}.{key}", value)
+    writer.add_float32(f"{architecture}.attention.layer_norm_rms_epsilon", config.rms_norm_eps)
+    if architecture == "phi3":
+        writer.add_uint32("phi3.rope.dimension_count", 8)
+    if architecture == "gemma2":
+        writer.add_float32("gemma2.attn_logit_softcapping", config.attn_logit_softcapping)
+        writer.add_float32("gemma2.final_logit_softcapping", config.final_logit_softcapping)
+    if architecture == "gemma3":
+        writer.add_float32("gemma3.rope.freq_base", 1e6)
+    writer.add_uint32("tokenizer.ggml.eos_token_id", 2)
+    for key, tensor in model.state_dict().items():
+        if key == "lm_head.weight" and config.tie_word_embeddings:
+            continue
+        values = stored(architecture, key, tensor, config).contiguous().numpy()
+        writer.add_tensor(file_name(architecture, key), values)
+    if "scaled" in name:
+        plain = 1.0 / 10000.0 ** (torch.arange(0, 16, 2) / 16)
+        writer.add_tensor("rope_freqs.weight", (plain / model.model.rotary_emb.inv_freq).numpy())
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path
+
+
+def logits(model: Any) -> torch.Tensor:
+    ids = torch.randint(3, 300, (1, 20), generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        result: torch.Tensor = model(ids, use_cache=False).logits
+    return result
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_file_gives_the_logits_of_the_model_that_it_was_written_from(
+    tmp_path: Path, name: str
+) -> None:
+    model = build(name)
+    loaded = load_model(write(tmp_path / "m.gguf", name, model))
+    loaded.set_attn_implementation(model.config._attn_implementation)
+    assert loaded.config.eos_token_id == 2
+    assert_near(logits(loaded), logits(model), F32_LAYERS)
+
+
+def test_the_program_of_a_file_gives_the_logits_of_its_model(tmp_path: Path) -> None:
+    model = build("llama")
+    path = write(tmp_path / "m.gguf", "llama", model)
+    program = export_folder(path, capacity=32, group=None)
+    method = Runtime.get().load_program(program.buffer).load_method("forward")
+    ids = torch.tensor([[5, 7, 299]])
+    with torch.no_grad():
+        wanted = model(ids, use_cache=False).logits[:, -1]
+    assert_near(method.execute([ids, torch.tensor([0])])[0], wanted, F32_LAYERS)
+
+
+def test_an_unknown_architecture_is_named_beside_the_known_ones(tmp_path: Path) -> None:
+    path = write(tmp_path / "m.gguf", "llama", build("llama"), architecture="mamba")
+    with pytest.raises(CheckpointError, match=r"expected one of llama, .*, got 'mamba'"):
+        load_model(path)
+
+
+def test_a_size_that_is_missing_is_named(tmp_path: Path) -> None:
+    path = write(tmp_path / "m.gguf", "llama", build("llama"), without="block_count")
+    with pytest.raises(CheckpointError, match=r"llama\.block_count: expected a number, got 'None'"):
+        load_model(path)

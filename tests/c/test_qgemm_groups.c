@@ -1,7 +1,7 @@
-// test_qgemm_groups.c — compares every variant of the products of rows of i8 and 4-bit weights in
-// groups with the scalar one, by equality of bits: all numbers of rows around a tile, tails of
-// columns and of groups, zero points, minimums, scales of f32, bf16 and f16, extremes. Operands lie
-// in memory of exactly their size.
+// test_qgemm_groups.c — compares every variant of the products of rows of i8 and weights of 4 and 8
+// bits in groups with the scalar one, by equality of bits: all numbers of rows around a tile, tails
+// of columns and of groups, zero points, minimums, scales of f32, bf16 and f16, extremes. Operands
+// lie in memory of exactly their size.
 #include "et_test.h"
 
 #include "kernels/micro/isa_select.h"
@@ -55,7 +55,10 @@ static operands make(size_t m, size_t n, size_t group, size_t n_groups, size_t k
   static const uint8_t dtypes[] = {ET_F32, ET_BF16, ET_F16};
   o.t = (eti_qgroups_tile){.group = group, .n_groups = n_groups, .m = m, .n = n, .out_step = MAX_N};
   o.t.a = some_bytes(&o, m * group * n_groups, is_extreme, -128, 127);
-  o.t.w = some_bytes(&o, panels * n_groups * eti_qgroups_group_bytes(group), is_extreme, -1, 0);
+  o.t.bits = kind / 2 % 3 == 1 ? 8 : 4;
+  const size_t w_bytes = panels * n_groups * eti_qgroups_group_bytes(group, o.t.bits);
+  const bool is_bytes = o.t.bits == 8;
+  o.t.w = some_bytes(&o, w_bytes, is_extreme, is_bytes ? -128 : -1, is_bytes ? 127 : 0);
   o.t.dtype = dtypes[kind % 3];
   o.t.scale = some_floats(&o, numbers);
   if (kind % 2 != 0 && kind % 5 < 3) o.t.zero = some_bytes(&o, numbers, is_extreme, -128, 127);
@@ -94,8 +97,9 @@ static bool agrees(const eti_qgroups_micro *micro, const operands *o) {
     const size_t r = i / MAX_N, c = i % MAX_N;
     if (memcmp(&got[r][c], &wanted[r][c], sizeof(float)) != 0) {
       printf(
-          "m %zu n %zu group %zu of %zu zeros %d minimums %d %s: [%zu, %zu]: expected %a, got %a\n",
-          t->m, t->n, t->group, t->n_groups, t->zero != NULL, t->min != NULL,
+          "m %zu n %zu group %zu of %zu bits %d zeros %d minimums %d %s: [%zu, %zu]: expected %a, "
+          "got %a\n",
+          t->m, t->n, t->group, t->n_groups, t->bits, t->zero != NULL, t->min != NULL,
           et_dtype_name((et_dtype)t->dtype), r, c, (double)wanted[r][c], (double)got[r][c]);
       return false;
     }
@@ -128,13 +132,16 @@ static void compare(size_t m, size_t n, size_t group, size_t n_groups, size_t ki
 static void tiles_of_every_size_have_the_bits_of_the_scalar_one(void) {
   static const size_t columns[] = {1, NR - 1, NR, MAX_N};
   for (size_t m = 1; m <= MAX_M; m++) {
-    for (size_t i = 0; i < 16; i++) compare(m, columns[i % 4], 32, 1 + i / 8, i / 4 + m);
+    for (size_t i = 0; i < 48; i++) compare(m, columns[i % 4], 32, 1 + i / 24, i / 4 + m);
   }
 }
 
 static void groups_of_every_size_have_the_bits_of_the_scalar_one(void) {
   for (size_t group = 1; group <= 2 * ETI_QGROUPS_PART + 1; group++) {
-    for (size_t m = 1; m <= 6; m++) compare(m, NR + 5, group, 1 + group % 3, group + m);
+    for (size_t m = 1; m <= 6; m++) {
+      compare(m, NR + 5, group, 1 + group % 3, group + m);
+      compare(m, NR + 5, group, 1 + group % 3, group + m + 2);
+    }
   }
 }
 

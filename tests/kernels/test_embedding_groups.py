@@ -1,4 +1,4 @@
-"""Rows of a table of 4-bit numbers that is packed as the weight of a linear layer."""
+"""Rows of a table of numbers of 4 or 8 bits that is packed as the weight of a linear layer."""
 
 from __future__ import annotations
 
@@ -18,23 +18,31 @@ class Table:
     """Random operands, and the rows that they stand for."""
 
     def __init__(
-        self, rows: int, width: int, group: int, *, dtype: torch.dtype, offset: str = ""
+        self,
+        rows: int,
+        width: int,
+        group: int,
+        *,
+        dtype: torch.dtype,
+        offset: str = "",
+        bits: int = 4,
     ) -> None:
         g, groups = torch.Generator().manual_seed(rows + width), width // group
-        codes = torch.randint(-8, 8, (rows, groups, group), generator=g, dtype=torch.int8)
+        low, high = -(2 ** (bits - 1)), 2 ** (bits - 1)
+        codes = torch.randint(low, high, (rows, groups, group), generator=g, dtype=torch.int8)
         scales = (torch.rand(rows, groups, generator=g) + 0.5).to(dtype)
         if dtype is torch.float16:
             scales[0] *= 2.0**-24  # a subnormal
         points = torch.randint(-8, 8, (rows, groups), generator=g, dtype=torch.int8)
         zeros, least = offset == "zeros", offset == "minimums"
-        points = points if zeros else torch.full_like(points, -8 if least else 0)
+        points = points if zeros else torch.full_like(points, -8 if least and bits == 4 else 0)
         minimums = torch.randn(rows, groups, generator=g).to(dtype)
         wide = (codes.to(torch.float32) - points.unsqueeze(-1)) * scales.float().unsqueeze(-1)
         if least:
             wide = wide + minimums.float().unsqueeze(-1)
         self.values = wide.reshape(rows, width)
         self.table: tuple[Any, ...] = (
-            Const(integer_ops.packed_groups(codes)),
+            Const(integer_ops.packed_groups(codes, bits)),
             Const(integer_ops.packed_numbers(scales)),
             Const(integer_ops.packed_numbers(points)) if zeros else None,
             Const(integer_ops.packed_numbers(minimums)) if least else None,
@@ -46,14 +54,15 @@ class Table:
 
 
 @pytest.mark.parametrize("offset", ["symmetric", "zeros", "minimums"])
+@pytest.mark.parametrize("bits", [4, 8])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize(
     ("rows", "width", "group"), [(40, 64, 32), (16, 96, 96), (1, 8, 8), (33, 20, 5), (17, 128, 4)]
 )
 def test_rows_are_those_of_the_dequantized_table(
-    rows: int, width: int, group: int, dtype: torch.dtype, offset: str
+    rows: int, width: int, group: int, dtype: torch.dtype, offset: str, bits: int
 ) -> None:
-    case = Table(rows, width, group, dtype=dtype, offset=offset)
+    case = Table(rows, width, group, dtype=dtype, offset=offset, bits=bits)
     for kind in (torch.int64, torch.int32):
         indices = (torch.arange(6).reshape(2, 3) * 7 % rows).to(kind)
         (got,) = check_op(own.embedding_groups.out, *case.args(indices))

@@ -1,10 +1,11 @@
-"""Products of int8 rows and 4-bit weights in groups: they have the bits of the definition, in every
-way of running and with every instruction set, and equal the product of dequantized operands up to
-rounding.
+"""Products of int8 rows and weights of 4 or 8 bits in groups: they have the bits of the definition,
+in every way of running and with every instruction set, and equal the product of dequantized
+operands up to rounding.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -35,6 +36,7 @@ class Product:
         scales: torch.dtype = torch.bfloat16,
         zeros: bool = False,
         minimums: bool = False,
+        bits: int = 4,
         bias: bool = True,
         one_scale: bool = False,
     ) -> None:
@@ -43,15 +45,21 @@ class Product:
         self.x = torch.randint(-128, 128, shape, generator=g, dtype=torch.int8)
         self.scale = torch.rand(1 if one_scale else rows, generator=g, dtype=torch.float64) + 0.1
         self.zero = torch.randint(-128, 128, (len(self.scale),), generator=g)
-        self.weight = torch.randint(-8, 8, (n, groups, group), generator=g, dtype=torch.int8)
-        self.scales = (torch.rand(n, groups, generator=g) + 0.5) / (40 * math.sqrt(shape[-1] + 1))
+        limit = 2 ** (bits - 1)
+        self.weight = torch.randint(
+            -limit, limit, (n, groups, group), generator=g, dtype=torch.int8
+        )
+        self.scales = (torch.rand(n, groups, generator=g) + 0.5) / (
+            5 * limit * math.sqrt(shape[-1] + 1)
+        )
         self.scales = self.scales.to(scales)
         self.zeros = torch.zeros(n, groups, dtype=torch.int8)
         if zeros:
-            self.zeros = torch.randint(-8, 8, (n, groups), generator=g, dtype=torch.int8)
+            self.zeros = torch.randint(-limit, limit, (n, groups), generator=g, dtype=torch.int8)
         self.bias = torch.randn(n, generator=g) if bias else torch.zeros(n)
         self.minimums = (-8 * self.scales * torch.rand(n, groups, generator=g)).to(scales)
-        codes = self.weight + 8 if minimums else self.weight - self.zeros.unsqueeze(-1)
+        offset = 8 if minimums and bits == 4 else 0
+        codes = self.weight.int() + offset - self.zeros.unsqueeze(-1)
         wide = codes.double() * self.scales.double().unsqueeze(-1)
         if minimums:
             wide = wide + self.minimums.double().unsqueeze(-1)
@@ -61,7 +69,7 @@ class Product:
             self.x,
             self.scale,
             self.zero,
-            Const(integer_ops.packed_groups(self.weight)),
+            Const(integer_ops.packed_groups(self.weight, bits)),
             Const(integer_ops.packed_numbers(self.scales)),
             Const(integer_ops.packed_numbers(self.zeros)) if zeros else None,
             Const(integer_ops.packed_numbers(self.minimums)) if minimums else None,
@@ -109,14 +117,21 @@ GROUPS += [(24, 8), (8, 1), (300, 100), (34, 17), (2048, 32)]
 @pytest.mark.parametrize("offset", ["symmetric", "zeros", "minimums"])
 @pytest.mark.parametrize(("terms", "group"), GROUPS)
 def test_groups_may_have_any_size(terms: int, group: int, offset: str) -> None:
-    dtype, zeros, least = SCALES[terms % 3], offset == "zeros", offset == "minimums"
-    Product((6, terms), 19, group, zeros=zeros, minimums=least, scales=dtype, bias=zeros).check()
+    given: dict[str, Any] = {"zeros": offset == "zeros", "minimums": offset == "minimums"}
+    for bits in (4, 8):
+        Product((6, terms), 19, group, scales=SCALES[terms % 3], bits=bits, **given).check()
 
 
 @pytest.mark.parametrize("dtype", SCALES, ids=str)
 def test_groups_may_have_minimums(dtype: torch.dtype) -> None:
     for m in range(1, 9):
         Product((m, 96), (m * 16 + 5) % 51, 32, minimums=True, scales=dtype).check()
+
+
+@pytest.mark.parametrize("dtype", SCALES, ids=str)
+def test_weights_may_have_8_bits(dtype: torch.dtype) -> None:
+    for m in range(1, 15):
+        Product((m, 96), (m * 16 + 5) % 51, 32, bits=8, scales=dtype).check()
 
 
 # Numbers of rows and columns around the tiles of all variants: of 4 or 6 rows and of one or two
@@ -171,11 +186,12 @@ def test_all_rows_may_share_a_scale() -> None:
 
 
 def test_the_largest_sums_do_not_wrap() -> None:
-    for value, code in ((-128, -8), (-128, 7), (127, -8), (127, 7)):
-        case = Product((5, 128), 17, 64, bias=False)
+    for value, code in itertools.product((-128, 127), (-8, 7, -128, 127)):
+        bits = 4 if abs(code) <= 8 else 8
+        case = Product((5, 128), 17, 64, bias=False, bits=bits)
         case.x.fill_(value)
         case.weight.fill_(code)
-        case.args[3] = Const(integer_ops.packed_groups(case.weight))
+        case.args[3] = Const(integer_ops.packed_groups(case.weight, bits))
         case.args[7] = Const(torch.zeros(32))
         for isa in isas_and_dots():
             with isa_limit(isa):
@@ -190,6 +206,10 @@ def test_packing_can_be_undone() -> None:
         packed = integer_ops.packed_groups(weight)
         assert packed.dtype is torch.uint8 and len(packed) == -(-n // 16) * groups * -(-k // 8) * 64
         assert torch.equal(integer_ops.unpacked_groups(packed, n, groups, k), weight)
+        wide = torch.randint(-128, 128, (n, groups, k), generator=made(n), dtype=torch.int8)
+        packed = integer_ops.packed_groups(wide, 8)
+        assert packed.dtype is torch.int8 and len(packed) == -(-n // 16) * groups * -(-k // 8) * 128
+        assert torch.equal(integer_ops.unpacked_groups(packed, n, groups, k), wide)
         numbers = weight[..., 0]
         packed = integer_ops.packed_numbers(numbers)
         assert torch.equal(integer_ops.unpacked_numbers(packed, n, groups), numbers)
@@ -207,7 +227,12 @@ def test_packing_can_be_undone() -> None:
         (
             3,
             torch.zeros(64, dtype=torch.uint8),
-            "weight: expected 1024 contiguous elements of u8, got 64 of u8",
+            "weight: expected 1024 contiguous elements of u8 or i8, got 64 of u8",
+        ),
+        (
+            3,
+            torch.zeros(1024, dtype=torch.int8),
+            "weight: expected 2048 contiguous elements of u8 or i8, got 1024 of i8",
         ),
         (
             4,

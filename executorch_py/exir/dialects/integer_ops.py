@@ -1,5 +1,5 @@
 """Operators of the library `executorch_py` on 8-bit integers, and the packing of their weights
-(csrc/kernels/micro/qgemm/qgemm.h, and qgemm_groups.h for weights of 4 bits).
+(csrc/kernels/micro/qgemm/qgemm.h, and qgemm_groups.h for weights in groups).
 
 Only this project's runtime has them. Importing this module defines them in torch, where they
 compute the same integers. Sums are exact; the arithmetic after them is f32, and rounds halves to
@@ -29,7 +29,7 @@ LIBRARY = "executorch_py"
 PANEL = 16
 # Terms of a column that are side by side.
 QUAD = 4
-# Terms per kernel step with weights of 4 bits.
+# Terms per kernel step with weights in groups.
 STEP = 8
 # Maximum number of taps of a depthwise kernel; larger ones are packed like any other.
 MAX_DEPTHWISE_TAPS = 64
@@ -84,25 +84,35 @@ def unpacked_columns(packed: torch.Tensor, groups: int, n: int) -> torch.Tensor:
     return packed.reshape(groups, -1)[:, :n].reshape(-1)
 
 
-def packed_groups(weight: torch.Tensor) -> torch.Tensor:
-    """Matrices [columns, groups, terms] of -8 … 7 as panels of codes 0 … 15, two to a byte:
-    [panel][group][term / 8][column][4], whose low halves are the first four of 8 terms."""
+def packed_groups(weight: torch.Tensor, bits: int = 4) -> torch.Tensor:
+    """Matrices [columns, groups, terms] of int8 as panels.
+
+    Numbers of 8 bits are stored as they are, [panel][group][term / 8][half][column][4]; those of 4
+    bits, -8 … 7, as codes 0 … 15 in u8, [panel][group][term / 8][column][4], whose low halves are
+    the first four of 8 terms.
+    """
     n, groups, k = weight.shape
     panels, steps = -(-n // PANEL), -(-k // STEP)
-    codes = (weight + 8).to(torch.uint8)
+    codes = weight if bits == 8 else (weight + 8).to(torch.uint8)
     if codes.shape != (panels * PANEL, groups, steps * STEP):
         padded = codes.new_zeros(panels * PANEL, groups, steps * STEP)
         padded[:n, :, :k] = codes
         codes = padded
     # Words of four terms: no code's bits leave their byte.
-    halves = codes.view(torch.int32).reshape(panels, PANEL, groups * steps, 2)
+    halves = codes.contiguous().view(torch.int32).reshape(panels, PANEL, groups * steps, 2)
+    if bits == 8:
+        return halves.permute(0, 2, 3, 1).contiguous().view(torch.int8).reshape(-1)
     both = halves[..., 0] | halves[..., 1] << 4
     return both.transpose(1, 2).contiguous().view(torch.uint8).reshape(-1)
 
 
 def unpacked_groups(packed: torch.Tensor, n: int, groups: int, k: int) -> torch.Tensor:
-    """Inverse of packed_groups."""
+    """Inverse of packed_groups: i8 has numbers of 8 bits, u8 of 4."""
     panels, steps = -(-n // PANEL), -(-k // STEP)
+    if packed.dtype is torch.int8:
+        by_half = packed.reshape(panels, groups, 2 * steps, PANEL, STEP // 2)
+        numbers = by_half.permute(0, 3, 1, 2, 4).reshape(panels * PANEL, groups, steps * STEP)
+        return numbers[:n, :, :k]
     by_panel = packed.reshape(panels, groups, steps, PANEL, STEP // 2)
     halves = torch.stack([by_panel & 15, by_panel >> 4]).permute(1, 4, 2, 3, 0, 5)
     codes = halves.reshape(panels * PANEL, groups, steps * STEP)[:n, :, :k]
@@ -231,6 +241,11 @@ def _linear_float(
     return product.to(torch.float32) * (scale.to(torch.float32) * scales) + addends
 
 
+def _offset(packed: torch.Tensor) -> int:
+    """The least code of groups with minimums, less that of others."""
+    return 0 if packed.dtype is torch.int8 else 8
+
+
 def _linear_groups(
     input: torch.Tensor,
     scale: torch.Tensor,
@@ -248,7 +263,7 @@ def _linear_groups(
     matrices = unpacked_groups(weight, channels, groups, group).to(torch.float64)
     least = None
     if minimums is not None:
-        matrices = matrices + 8
+        matrices = matrices + _offset(weight)
         least = unpacked_numbers(minimums, channels, groups).to(torch.float32)
     if zero_points is not None:
         matrices = matrices - unpacked_numbers(zero_points, channels, groups).unsqueeze(-1)
@@ -277,7 +292,7 @@ def _embedding_groups(
 ) -> torch.Tensor:
     table = unpacked_groups(weight, rows, width // group, group)[indices].to(torch.int32)
     if minimums is not None:
-        table += 8
+        table += _offset(weight)
     if zero_points is not None:
         table -= unpacked_numbers(zero_points, rows, width // group)[indices].unsqueeze(-1)
     factors = unpacked_numbers(scales, rows, width // group)[indices].to(torch.float32)

@@ -1,10 +1,11 @@
 // qgemm_groups_avx2.c — the products of qgemm_groups.h with 256-bit vectors: 4 rows × 2 vectors of
 // columns.
 //
-// The integer arithmetic is that of q4_dot_avx2.h. Its initial sums are computed once for all
-// panels; groups with minimums start at 0, as a part of 32 codes and elements fits in 16 bits.
-// Groups may end within a part, may have zero points, and their sums are scaled and added by a
-// product and a sum, as by the scalar variant.
+// The integer arithmetic of 4-bit codes is that of q4_dot_avx2.h. Its initial sums are computed
+// once for all panels; groups with minimums start at 0, as a part of 32 codes and elements fits in
+// 16 bits. Groups may end within a part, may have zero points, and their sums are scaled and added
+// by a product and a sum, as by the scalar variant. Codes of 8 bits are multiplied in words, in
+// pairs.
 #include "kernels/micro/qgemm/qgemm_groups.h"
 
 #include <immintrin.h>
@@ -165,6 +166,61 @@ INLINE void sum_group(place *p, size_t group, size_t m, vi s[MR][NV]) {
   }
 }
 
+// ---- products of codes of 8 bits
+
+// The first and third of the bytes of each 32 bits as words, and the second and fourth.
+typedef struct words {
+  vi even, odd;
+} words;
+
+INLINE words words_of(vi bytes) {
+  return (words){_mm256_srai_epi16(_mm256_slli_epi16(bytes, 8), 8), _mm256_srai_epi16(bytes, 8)};
+}
+
+// Adds the products of a step that begins at element k of the rows.
+INLINE void multiply_bytes(const int8_t *const a[MR], size_t k, const uint8_t *w, size_t m,
+                           vi s[MR][NV]) {
+  UNROLL for (size_t h = 0; h < 2; h++) {
+    words codes[NV];
+    UNROLL for (size_t v = 0; v < NV; v++) {
+      const uint8_t *const at = w + h * NR * HALF + v * LANES * HALF;
+      codes[v] = words_of(_mm256_loadu_si256((const vi *)(const void *)at));
+    }
+    UNROLL for (size_t r = 0; r < m; r++) {
+      int32_t four;
+      memcpy(&four, a[r] + k + h * HALF, sizeof four);
+      const words x = words_of(_mm256_set1_epi32(four));
+      UNROLL for (size_t v = 0; v < NV; v++) {
+        s[r][v] = _mm256_add_epi32(s[r][v], _mm256_madd_epi16(codes[v].even, x.even));
+        s[r][v] = _mm256_add_epi32(s[r][v], _mm256_madd_epi16(codes[v].odd, x.odd));
+        eti_q4_keep_order(&s[r][v]);
+      }
+    }
+  }
+}
+
+// The sums over the next group.
+INLINE void sum_bytes(place *p, size_t group, size_t m, vi s[MR][NV]) {
+  size_t k = 0;
+  UNROLL for (size_t r = 0; r < m; r++) {
+    UNROLL for (size_t v = 0; v < NV; v++) s[r][v] = _mm256_setzero_si256();
+  }
+  for (; k + STEP <= group; k += STEP, p->w += 2 * STEP_BYTES) {
+    multiply_bytes(p->a, k, p->w, m, s);
+  }
+  if (k < group) {
+    int8_t last[MR][STEP] = {{0}};
+    const int8_t *at[MR];
+    for (size_t r = 0; r < m; r++) at[r] = memcpy(last[r], p->a[r] + k, group - k);
+    multiply_bytes(at, 0, p->w, m, s);
+    p->w += 2 * STEP_BYTES;
+  }
+  UNROLL for (size_t r = 0; r < m; r++) {
+    p->a[r] += group;
+    p->begins[r] += eti_qgroups_parts(group, 1);
+  }
+}
+
 // ---- groups
 
 // The sum of a group's terms, by the initial sums of its parts.
@@ -231,14 +287,16 @@ INLINE void store_row(const eti_qgroups_tile *t, size_t row, const vf totals[NV]
   if (to == some) memcpy(out, some, t->n * sizeof(float));
 }
 
-// Groups that are one part without zeros keep their sums in registers.
-typedef enum group_form { ANY, PARTS, PARTS_WITH_MIN } group_form;
+// Groups of 4-bit codes that are one part without zeros keep their sums in registers. BYTES: codes
+// of 8 bits.
+typedef enum group_form { ANY, PARTS, PARTS_WITH_MIN, BYTES } group_form;
 
 // Computes m rows from `first` on; m and form are constants at every call.
 INLINE void rows(const eti_qgroups_tile *given, size_t first, size_t m, group_form form) {
   const eti_qgroups_tile t = *given;
   const size_t group_parts = eti_qgroups_parts(t.group, 1), k = t.n_groups * t.group;
-  const bool has_min = form == PARTS_WITH_MIN || (form == ANY && t.min != NULL);
+  const bool is_part = form == PARTS || form == PARTS_WITH_MIN;
+  const bool has_min = is_part ? form == PARTS_WITH_MIN : t.min != NULL;
   place p = {.w = t.w, .has_min = has_min};
   for (size_t r = 0; r < MR; r++) {  // rows beyond m repeat the last one
     const size_t row = first + (r < m ? r : m - 1);
@@ -253,12 +311,14 @@ INLINE void rows(const eti_qgroups_tile *given, size_t first, size_t m, group_fo
     const int32_t *begins[MR];
     UNROLL for (size_t r = 0; r < m; r++) begins[r] = p.begins[r];
     vi s[MR][NV];
-    if (form == ANY) {
-      sum_group(&p, t.group, m, s);
-    } else {
+    if (is_part) {
       sum_part(&p, m, s);
+    } else if (form == BYTES) {
+      sum_bytes(&p, t.group, m, s);
+    } else {
+      sum_group(&p, t.group, m, s);
     }
-    if (form == ANY && t.zero != NULL) subtract_zeros(t.zero + j * NR, begins, group_parts, m, s);
+    if (!is_part && t.zero != NULL) subtract_zeros(t.zero + j * NR, begins, group_parts, m, s);
     UNROLL for (size_t v = 0; v < NV; v++) {
       const vf scale = numbers_at(t.scale, t.dtype, j * NR + v * LANES);
       UNROLL for (size_t r = 0; r < m; r++) {
@@ -266,7 +326,7 @@ INLINE void rows(const eti_qgroups_tile *given, size_t first, size_t m, group_fo
         totals[r][v] = _mm256_add_ps(totals[r][v], scaled);
       }
     }
-    if (has_min) add_minimums(&t, j, begins, m, form != ANY, totals);
+    if (has_min) add_minimums(&t, j, begins, m, is_part, totals);
   }
   UNROLL for (size_t r = 0; r < m; r++) store_row(&t, first + r, totals[r]);
 }
@@ -320,7 +380,24 @@ static void four_min_rows(const eti_qgroups_tile *t, size_t first) {
   rows(t, first, 4, PARTS_WITH_MIN);
 }
 
+static void one_byte_row(const eti_qgroups_tile *t, size_t first) {
+  rows(t, first, 1, BYTES);
+}
+
+static void two_byte_rows(const eti_qgroups_tile *t, size_t first) {
+  rows(t, first, 2, BYTES);
+}
+
+static void three_byte_rows(const eti_qgroups_tile *t, size_t first) {
+  rows(t, first, 3, BYTES);
+}
+
+static void four_byte_rows(const eti_qgroups_tile *t, size_t first) {
+  rows(t, first, 4, BYTES);
+}
+
 static group_form form_of(const eti_qgroups_tile *t) {
+  if (t->bits == 8) return BYTES;
   if (t->group != PART || t->zero != NULL) return ANY;
   return t->min == NULL ? PARTS : PARTS_WITH_MIN;
 }
@@ -330,6 +407,7 @@ static void panel_of_rows(const eti_qgroups_tile *t) {
   static const some_rows of_forms[][MR + 1] = {
       [ANY] = {NULL, one_row, two_rows, three_rows, four_rows},
       [PARTS] = {NULL, one_plain_row, two_plain_rows, three_plain_rows, four_plain_rows},
+      [BYTES] = {NULL, one_byte_row, two_byte_rows, three_byte_rows, four_byte_rows},
       [PARTS_WITH_MIN] = {NULL, one_min_row, two_min_rows, three_min_rows, four_min_rows},
   };
   const some_rows *const table = of_forms[form_of(t)];

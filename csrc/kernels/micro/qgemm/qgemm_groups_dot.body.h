@@ -1,11 +1,12 @@
 // qgemm_groups_dot.body.h — the products of qgemm_groups.h with instructions that add four products
-// of unsigned and signed bytes: codes are unsigned, terms of rows are signed. The including file
-// gives ISA(name), vectors as qgemm.body.h has them, VI_DOT(sum, codes, terms), TV vectors and MR
-// rows of a register tile, and FEW: tiles of so many rows or fewer have two sums for each result,
-// since an addition waits for the one before.
+// of unsigned and signed bytes: codes are unsigned, those of 8 bits after 128 is added, terms of
+// rows are signed. The including file gives ISA(name), vectors as qgemm.body.h has them,
+// VI_DOT(sum, codes, terms), TV vectors and MR rows of a register tile, and FEW: tiles of so many
+// rows or fewer have two sums for each result, since an addition waits for the one before.
 //
-// The sum of a group starts at -(8 + zero) times the sum of its terms, or at 0 where groups have
-// minimums. It is exact in 32 bits, so the order of its products is free.
+// The sum of a group starts at -(8 + zero) times the sum of its terms, with minimums at 0, for
+// codes of 8 bits at -(128 + zero) times the sum. It is exact in 32 bits, so the order of its
+// products is free.
 
 #define INLINE static inline __attribute__((always_inline))
 // Unrolls loops over registers.
@@ -64,39 +65,44 @@ INLINE terms terms_after(terms a, size_t n) {
 
 // Adds the products of a step: to one sum for each result, or to one of two if is_split.
 INLINE void add_step(terms a, size_t a_step, const uint8_t *w, size_t panel, size_t m, size_t tv,
-                     bool is_split, vi sums[2][MR][TV]) {
+                     size_t bits, bool is_split, vi sums[2][MR][TV]) {
   vi both[TV], codes[TV];
-  UNROLL for (size_t v = 0; v < tv; v++) {
+  UNROLL for (size_t v = 0; v < tv && bits == 4; v++) {
     both[v] = VI_LOAD(w + v / NV * panel + v % NV * LANES * 4);
     __asm__("" : "+v"(both[v]));  // loaded once
     codes[v] = VB_LOW_4(both[v]);
   }
   UNROLL for (size_t h = 0; h < 2; h++) {
+    UNROLL for (size_t v = 0; v < tv && bits == 8; v++) {
+      const uint8_t *const at = w + v / NV * panel + h * STEP_BYTES + v % NV * LANES * 4;
+      codes[v] = VB_XOR(VI_LOAD(at), VB_SET1((char)0x80));
+    }
     UNROLL for (size_t r = 0; r < m; r++) {
       const vi x = four_terms(terms_after(a, h * STEP / 2), a_step, r);
       vi *const to = sums[is_split ? h : 0][r];
       UNROLL for (size_t v = 0; v < tv; v++) to[v] = VI_DOT(to[v], codes[v], x);
     }
-    UNROLL for (size_t v = 0; v < tv; v++) codes[v] = VB_HIGH_4(both[v]);
+    UNROLL for (size_t v = 0; v < tv && bits == 4; v++) codes[v] = VB_HIGH_4(both[v]);
   }
 }
 
 // Adds the products of n < STEP terms, the last ones of a group: rows may end there.
 INLINE void add_last(terms a, size_t a_step, size_t n, const uint8_t *w, size_t panel, size_t m,
-                     size_t tv, bool is_split, vi sums[2][MR][TV]) {
+                     size_t tv, size_t bits, bool is_split, vi sums[2][MR][TV]) {
   int8_t last[MR][STEP] = {{0}};
   for (size_t r = 0; r < m; r++) {
     const int8_t *const from = term_at(a, a_step, r);
     for (size_t i = 0; i < n; i++) last[r][i] = from[i];
   }
-  add_step((terms){last[0], last[HALF]}, STEP, w, panel, m, tv, is_split, sums);
+  add_step((terms){last[0], last[HALF]}, STEP, w, panel, m, tv, bits, is_split, sums);
 }
 
 // Sets the sums of group j to the initial ones.
 INLINE void begin_sums(const eti_qgroups_tile *t, const int32_t *begins, size_t column, size_t j,
-                       size_t m, size_t tv, bool is_split, vi sums[2][MR][TV]) {
+                       size_t m, size_t tv, size_t bits, bool is_split, vi sums[2][MR][TV]) {
   UNROLL for (size_t r = 0; r < m; r++) {
-    const vi first = VI_SET1(t->min == NULL ? begins[r * t->n_groups + j] : 0);
+    const uint32_t begin = (uint32_t)begins[r * t->n_groups + j];
+    const vi first = VI_SET1((int32_t)(bits == 8 ? 16 * begin : t->min == NULL ? begin : 0));
     UNROLL for (size_t v = 0; v < tv; v++) {
       sums[0][r][v] = first;
       if (is_split) sums[1][r][v] = VI_SET1(0);
@@ -194,13 +200,15 @@ INLINE void add_minimums(const eti_qgroups_tile *t, const int32_t *begins, size_
   }
 }
 
-// Computes m rows from `row` on and tv vectors of columns; m and tv are constants at every call.
+// Computes m rows from `row` on and tv vectors of columns; m, tv and bits are constants at every
+// call.
 INLINE void columns_of_rows(const eti_qgroups_tile *given, size_t row, size_t column, ahead next,
-                            size_t m, size_t tv) {
+                            size_t m, size_t tv, size_t bits) {
   const eti_qgroups_tile t = *given;
   const bool is_split = m <= FEW;
+  const size_t step_bytes = eti_qgroups_step_bytes(bits);
   const size_t a_step = t.n_groups * t.group, rest = t.group % STEP;
-  const size_t panel = eti_qgroups_group_bytes(t.group) * t.n_groups;
+  const size_t panel = eti_qgroups_group_bytes(t.group, bits) * t.n_groups;
   const int8_t *const first = t.a + row * a_step;
   const int32_t *const begins = t.begins + row * t.n_groups;
   terms a = {first, m > HALF ? first + HALF * a_step : first};
@@ -212,14 +220,15 @@ INLINE void columns_of_rows(const eti_qgroups_tile *given, size_t row, size_t co
   for (size_t j = 0; j < t.n_groups; j++) {
     const size_t distance = m == 1 ? NEAR : j >= next.from && j < next.to ? next.distance : 0;
     vi sums[2][MR][TV];
-    begin_sums(&t, begins, column, j, m, tv, is_split, sums);
-    for (size_t k = STEP; k <= t.group; k += STEP, w += STEP_BYTES, a = terms_after(a, STEP)) {
+    begin_sums(&t, begins, column, j, m, tv, bits, is_split, sums);
+    for (size_t k = STEP; k <= t.group; k += STEP, w += step_bytes, a = terms_after(a, STEP)) {
       prefetch(w, panel, distance, m, tv);
-      add_step(a, a_step, w, panel, m, tv, is_split, sums);
+      if (bits == 8) prefetch(w + STEP_BYTES, panel, distance, m, tv);
+      add_step(a, a_step, w, panel, m, tv, bits, is_split, sums);
     }
     if (rest != 0) {
-      add_last(a, a_step, rest, w, panel, m, tv, is_split, sums);
-      w += STEP_BYTES;
+      add_last(a, a_step, rest, w, panel, m, tv, bits, is_split, sums);
+      w += step_bytes;
       a = terms_after(a, rest);
     }
     add_group(&t, column, j, m, tv, is_split, (const vi(*)[MR][TV])sums, totals);
@@ -230,20 +239,20 @@ INLINE void columns_of_rows(const eti_qgroups_tile *given, size_t row, size_t co
   store_totals(given, row, column, m, tv, (const vf(*)[TV])found);
 }
 
-#define ROWS(count)                                     \
-  case count:                                           \
-    if (is_whole) {                                     \
-      columns_of_rows(t, row, column, next, count, TV); \
-    } else {                                            \
-      columns_of_rows(t, row, column, next, count, NV); \
-    }                                                   \
+#define ROWS(count)                                           \
+  case count:                                                 \
+    if (is_whole) {                                           \
+      columns_of_rows(t, row, column, next, count, TV, bits); \
+    } else {                                                  \
+      columns_of_rows(t, row, column, next, count, NV, bits); \
+    }                                                         \
     break
 
 // Computes all rows of some columns, in tiles of nearly equal numbers of rows, which share the
 // prefetching of the next panels. Weights stay in the L1 cache.
-static void rows_of_columns(const eti_qgroups_tile *t, size_t column, bool is_whole) {
+INLINE void rows_of_columns(const eti_qgroups_tile *t, size_t column, bool is_whole, size_t bits) {
   const size_t tiles = (t->m + MR - 1) / MR;
-  const size_t panel = eti_qgroups_group_bytes(t->group) * t->n_groups;
+  const size_t panel = eti_qgroups_group_bytes(t->group, bits) * t->n_groups;
   const size_t distance = t->n - column > PANELS * NR ? PANELS * panel : 0;
   for (size_t i = 0; i < tiles; i++) {
     const size_t row = i * t->m / tiles;
@@ -257,10 +266,18 @@ static void rows_of_columns(const eti_qgroups_tile *t, size_t column, bool is_wh
       ROWS(6);
 #endif
       default:
-        columns_of_rows(t, row, column, next, 1, NV);
+        columns_of_rows(t, row, column, next, 1, NV, bits);
         break;
     }
   }
+}
+
+static void rows_of_codes(const eti_qgroups_tile *t, size_t column, bool is_whole) {
+  rows_of_columns(t, column, is_whole, 4);
+}
+
+static void rows_of_bytes(const eti_qgroups_tile *t, size_t column, bool is_whole) {
+  rows_of_columns(t, column, is_whole, 8);
 }
 
 static void ISA(tile)(const eti_qgroups_tile *given) {
@@ -270,6 +287,11 @@ static void ISA(tile)(const eti_qgroups_tile *given) {
   // One row reads panels one by one, from addresses one after the other.
   const size_t panels = t.m == 1 ? 1 : PANELS;
   for (size_t c = 0; c < t.n; c += panels * NR) {
-    rows_of_columns(&t, c, t.m > 1 && t.n - c > (PANELS - 1) * NR);
+    const bool is_whole = t.m > 1 && t.n - c > (PANELS - 1) * NR;
+    if (t.bits == 4) {
+      rows_of_codes(&t, c, is_whole);
+    } else {
+      rows_of_bytes(&t, c, is_whole);
+    }
   }
 }

@@ -1,14 +1,14 @@
 // qgemm_groups_neon.body.h — the products of qgemm_groups.h over vectors of 128 bits. The including
 // file gives ISA(name), MR rows of a tile, UNIT rows whose sums share vectors (1, or 2: two columns
-// of a row, then of the next one), add_bytes(sum, bytes), and sum_group, which adds the products of
-// a group of m rows to sums.
+// of a row, then of the next one), add_bytes(sum, bytes), and sum_group and sum_group_of_bytes,
+// which add the products of a group of m rows to sums.
 //
 // The sum of a group starts at -(8 + zero) times the sum of its terms, as codes are unsigned, or at
-// 0 where groups have minimums. It is exact in 32 bits, so the order of its products is free.
+// 0 where groups have minimums. Codes of 8 bits are signed, and it starts at -zero times the sum.
+// It is exact in 32 bits, so the order of its products is free.
 
 enum {
   STEP = ETI_QGROUPS_STEP,
-  STEP_BYTES = ETI_QGROUPS_STEP_BYTES,
   UNITS = MR / UNIT,
   UV = NV * UNIT,  // vectors of the sums of a unit
 };
@@ -59,9 +59,10 @@ INLINE int32x4_t begins_of(const int32_t *begins, size_t step, size_t r, size_t 
 INLINE void begin_sums(const eti_qgroups_tile *t, const int32_t *begins, size_t j, size_t m,
                        int32x4_t sums[UNITS][UV]) {
   const size_t step = t->n_groups;
+  const bool is_offset = t->bits == 4 && t->min == NULL;
   begins += j;
   UNROLL for (size_t r = 0; r < m; r += UNIT) {
-    const int32x4_t first = t->min == NULL ? begins_of(begins, step, r, m) : vdupq_n_s32(0);
+    const int32x4_t first = is_offset ? begins_of(begins, step, r, m) : vdupq_n_s32(0);
     UNROLL for (size_t v = 0; v < UV; v++) sums[r / UNIT][v] = first;
   }
   if (t->zero == NULL) return;
@@ -150,11 +151,11 @@ static __attribute__((noinline)) void store_totals(const eti_qgroups_tile *t, si
   }
 }
 
-// Computes m rows of a panel from `row` on; m is a constant at every call.
-INLINE void some_rows(const eti_qgroups_tile *given, size_t row, size_t m) {
+// Computes m rows of a panel from `row` on; m and bits are constants at every call.
+INLINE void some_rows(const eti_qgroups_tile *given, size_t row, size_t m, size_t bits) {
   const eti_qgroups_tile t = *given;
   const size_t a_step = t.n_groups * t.group, units = (m + UNIT - 1) / UNIT;
-  const size_t group_bytes = eti_qgroups_group_bytes(t.group);
+  const size_t group_bytes = eti_qgroups_group_bytes(t.group, bits);
   const int8_t *a = t.a + row * a_step;
   const int8_t *w = (const int8_t *)t.w;
   float32x4_t totals[UNITS][UV];
@@ -164,7 +165,11 @@ INLINE void some_rows(const eti_qgroups_tile *given, size_t row, size_t m) {
   for (size_t j = 0; j < t.n_groups; j++, a += t.group, w += group_bytes) {
     int32x4_t sums[UNITS][UV];
     begin_sums(&t, t.begins + row * t.n_groups, j, m, sums);
-    sum_group(a, a_step, w, t.group, m, sums);
+    if (bits == 4) {
+      sum_group(a, a_step, w, t.group, m, sums);
+    } else {
+      sum_group_of_bytes(a, a_step, w, t.group, m, sums);
+    }
     add_group(&t, j, units, (const int32x4_t(*)[UV])sums, totals);
     if (t.min != NULL) add_minimums(&t, t.begins + row * t.n_groups, j, m, totals);
   }
@@ -175,16 +180,14 @@ INLINE void some_rows(const eti_qgroups_tile *given, size_t row, size_t m) {
   store_totals(given, row, m, (const float32x4_t(*)[UV])found);
 }
 
-#define ROWS(count)              \
-  case count:                    \
-    some_rows(&panel, r, count); \
+#define ROWS(count)                    \
+  case count:                          \
+    some_rows(&panel, r, count, bits); \
     break
 
 // Computes all rows, in tiles of nearly equal numbers of rows. The weights of a panel stay in the
 // L1 cache. Units of two rows are for more than three rows, of which no tile has fewer than three.
-static void ISA(tile)(const eti_qgroups_tile *given) {
-  ET_ASSERT(eti_qgroups_tile_is_valid(given) && given->group <= ETI_QGROUPS_MAX &&
-            ETI_HOLDS(given->begins, given->m * given->n_groups, int32_t));
+INLINE void all_rows(const eti_qgroups_tile *given, size_t bits) {
   const eti_qgroups_tile t = *given;
   const size_t tiles = (t.m + MR - 1) / MR;
   for (size_t c = 0; c < t.n; c += NR) {
@@ -208,5 +211,23 @@ static void ISA(tile)(const eti_qgroups_tile *given) {
           break;
       }
     }
+  }
+}
+
+static void rows_of_codes(const eti_qgroups_tile *t) {
+  all_rows(t, 4);
+}
+
+static void rows_of_bytes(const eti_qgroups_tile *t) {
+  all_rows(t, 8);
+}
+
+static void ISA(tile)(const eti_qgroups_tile *t) {
+  ET_ASSERT(eti_qgroups_tile_is_valid(t) && t->group <= ETI_QGROUPS_MAX &&
+            ETI_HOLDS(t->begins, t->m * t->n_groups, int32_t));
+  if (t->bits == 4) {
+    rows_of_codes(t);
+  } else {
+    rows_of_bytes(t);
   }
 }

@@ -75,6 +75,38 @@ INLINE void sum_group(const int8_t *a, size_t a_step, const int8_t *w, size_t gr
   }
 }
 
+// Adds the products of some quads of codes of 8 bits.
+INLINE void add_quads_of_bytes(const int8x16_t x[], const int8_t *w, size_t quads, size_t m,
+                               int32x4_t sums[][NV]) {
+  int8x16_t next = vld1q_s8(w);
+  UNROLL for (size_t i = 0; i < quads * NV; i++) {
+    const int8x16_t codes = next;
+    if (i + 1 < quads * NV) next = vld1q_s8(w + (i + 1) * BYTES);
+    keep_order(&next);
+    UNROLL for (size_t r = 0; r < m; r++) sums[r][i % NV] =
+        dot(sums[r][i % NV], codes, x[r], i / NV);
+  }
+}
+
+// Adds the products of a group with codes of 8 bits; m is a constant where this is called.
+INLINE void sum_group_of_bytes(const int8_t *a, size_t a_step, const int8_t *w, size_t group,
+                               size_t m, int32x4_t sums[][NV]) {
+  enum { QUADS = BYTES / QUAD };
+  int8x16_t x[MR];
+  for (; group >= BYTES; group -= BYTES, a += BYTES, w += QUADS * QUAD_BYTES) {
+    UNROLL for (size_t r = 0; r < m; r++) x[r] = vld1q_s8(a + r * a_step);
+    add_quads_of_bytes(x, w, QUADS, m, sums);
+  }
+  if (group > 0) {
+    UNROLL for (size_t r = 0; r < m; r++) x[r] = load_bytes(a + r * a_step, group);
+    if (group > ETI_QGROUPS_STEP) {
+      add_quads_of_bytes(x, w, QUADS, m, sums);
+    } else {
+      add_quads_of_bytes(x, w, QUADS / 2, m, sums);
+    }
+  }
+}
+
 #include "kernels/micro/qgemm/qgemm_groups_neon.body.h"
 
 const eti_qgroups_micro eti_qgroups_neondot = {

@@ -8,7 +8,7 @@
 #include "kernels/micro/isa_select.h"
 #include "runtime/half.h"
 
-enum { NR = ETI_QGROUPS_NR, STEP = ETI_QGROUPS_STEP, WORDS = 8, VECTORS = 4 };
+enum { NR = ETI_QGROUPS_NR, STEP = ETI_QGROUPS_STEP, QUAD = STEP / 2, WORDS = 8, VECTORS = 4 };
 
 typedef uint16_t words
     __attribute__((vector_size(WORDS * sizeof(uint16_t)), aligned(1), may_alias));
@@ -48,20 +48,36 @@ static void add_part(const int8_t *a, size_t n, const uint8_t *w, uint32_t sums[
   }
 }
 
+// Adds the products of n terms and codes of 8 bits.
+static void add_bytes(const int8_t *a, size_t n, const uint8_t *w, uint32_t sums[NR]) {
+  for (size_t k = 0; k < n; k += QUAD, w += NR * QUAD) {
+    int8_t four[QUAD] = {0};
+    memcpy(four, a + k, n - k < QUAD ? n - k : QUAD);
+    for (size_t c = 0; c < NR; c++) {
+      for (size_t i = 0; i < QUAD; i++) sums[c] += (uint32_t)(four[i] * (int8_t)w[c * QUAD + i]);
+    }
+  }
+}
+
 // The sums of one row over a group, exact except for wrapping. Returns the sum of its terms.
 static uint32_t sum_group(const eti_qgroups_tile *t, const int8_t *a, size_t j, uint32_t sums[NR]) {
-  const uint8_t *w = t->w + j * eti_qgroups_group_bytes(t->group);
+  const uint8_t *w = t->w + j * eti_qgroups_group_bytes(t->group, t->bits);
   uint32_t terms = 0;
   memset(sums, 0, NR * sizeof *sums);
-  for (size_t k = 0, n; k < t->group; k += n, w += eti_qgroups_group_bytes(n)) {
+  for (size_t k = 0, n; k < t->group; k += n, w += eti_qgroups_group_bytes(n, t->bits)) {
     n = t->group - k < ETI_QGROUPS_PART ? t->group - k : ETI_QGROUPS_PART;
     int32_t sum = 0;
     for (size_t i = 0; i < n; i++) sum += a[k + i];
     terms += (uint32_t)sum;
-    add_part(a + k, n, w, sums);
+    if (t->bits == 4) {
+      add_part(a + k, n, w, sums);
+    } else {
+      add_bytes(a + k, n, w, sums);
+    }
   }
-  for (size_t c = 0; c < NR && t->min == NULL; c++) {
-    const int32_t zero = 8 + (t->zero == NULL ? 0 : t->zero[j * NR + c]);
+  const int32_t less = t->bits == 4 && t->min == NULL ? 8 : 0;
+  for (size_t c = 0; c < NR; c++) {
+    const int32_t zero = less + (t->zero == NULL ? 0 : t->zero[j * NR + c]);
     sums[c] -= (uint32_t)zero * terms;
   }
   return terms;

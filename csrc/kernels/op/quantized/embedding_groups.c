@@ -1,7 +1,8 @@
-// embedding_groups.c — executorch_py::embedding_groups: look-up of rows of a table of 4-bit numbers
-// with a scale, and perhaps a minimum, for each group of a row, packed as the weight of a linear
-// layer is (micro/qgemm/qgemm_groups.h). A language model whose embedding and last layer share a
-// table has it once in its file. Every index is checked before anything is written.
+// embedding_groups.c — executorch_py::embedding_groups: look-up of rows of a table of numbers of 4
+// bits (u8) or 8 bits (i8) with a scale, and perhaps a minimum, for each group of a row, packed as
+// the weight of a linear layer is (micro/qgemm/qgemm_groups.h). A language model whose embedding
+// and last layer share a table has it once in its file. Every index is checked before anything is
+// written.
 #include "kernels/kernel.h"
 #include "kernels/lib/args.h"
 #include "kernels/lib/qgemm_driver.h"
@@ -14,9 +15,8 @@ enum {
   NR = ETI_QGROUPS_NR,
   STEP = ETI_QGROUPS_STEP,
   HALF = STEP / 2,
-  STEP_BYTES = ETI_QGROUPS_STEP_BYTES,
-  COLUMN_BYTES = STEP_BYTES / NR,  // of a row of the table, in a step
-  SMALL = 16 * 1024,               // numbers that are not worth a second thread
+  HALF_BYTES = NR * HALF,  // of a half of a step, of 8 bits
+  SMALL = 16 * 1024,       // numbers that are not worth a second thread
 };
 
 // (weight, scales, zero_points?, minimums?, indices, group, width, rows, out)
@@ -24,6 +24,7 @@ enum { WEIGHT, SCALES, ZEROS, MINIMUMS, INDICES, GROUP, WIDTH, ROWS, OUT };
 
 typedef struct table {
   const uint8_t *weight;
+  size_t bits;                                   // of a number
   const et_tensor *scales, *minimums, *indices;  // minimums may be NULL
   const int8_t *zeros;                           // or NULL
   size_t rows, width, group, n_groups;
@@ -40,15 +41,17 @@ static et_status read_table(const et_kernel_ctx *ctx, et_value *const *args, tab
   const size_t columns = eti_div_up(t->rows, NR) * NR;
   size_t panel, n_bytes, n_numbers;
   ET_TRY(eti_arg_tensor(ctx, args, WEIGHT, &weight));
+  t->bits = weight->dtype == ET_I8 ? 8 : 4;
   ET_TRY(eti_arg_tensor(ctx, args, SCALES, &scales));
   ET_TRY(eti_arg_optional_tensor(ctx, args, ZEROS, &zeros));
   ET_TRY(eti_arg_optional_tensor(ctx, args, MINIMUMS, &minimums));
-  ET_CHECK(!__builtin_mul_overflow(eti_qgroups_group_bytes(t->group), t->n_groups, &panel) &&
-               !__builtin_mul_overflow(panel, columns / NR, &n_bytes) &&
-               !__builtin_mul_overflow(columns, t->n_groups, &n_numbers),
-           ctx->err, ET_INVALID_ARGUMENT, "a table of %zu x %zu numbers is too large", t->rows,
-           t->width);
-  ET_TRY(eti_check_elements(ctx, weight, "weight", n_bytes, ET_DTYPE_BIT(ET_U8), "u8"));
+  ET_CHECK(
+      !__builtin_mul_overflow(eti_qgroups_group_bytes(t->group, t->bits), t->n_groups, &panel) &&
+          !__builtin_mul_overflow(panel, columns / NR, &n_bytes) &&
+          !__builtin_mul_overflow(columns, t->n_groups, &n_numbers),
+      ctx->err, ET_INVALID_ARGUMENT, "a table of %zu x %zu numbers is too large", t->rows,
+      t->width);
+  ET_TRY(eti_check_elements(ctx, weight, "weight", n_bytes, ET_TYPES_U8 | ET_TYPES_I8, "u8 or i8"));
   ET_TRY(eti_check_elements(ctx, scales, "scales", n_numbers, ET_TYPES_F32 | ET_TYPES_HALF,
                             "f32, bf16 or f16"));
   if (zeros != NULL) {
@@ -88,18 +91,24 @@ static float number_at(const et_tensor *t, size_t i) {
   return t->dtype == ET_BF16 ? eti_bf16_to_f32(half) : eti_f16_to_f32(half);
 }
 
+// Term i of a step, whose half 0 of the row begins at `bytes`, as a signed code or with 8 added.
+static int code_at(const uint8_t *bytes, size_t bits, size_t i) {
+  if (bits == 8) return (int8_t)bytes[i / HALF * HALF_BYTES + i % HALF];
+  return i < HALF ? bytes[i] & 15 : bytes[i - HALF] >> 4;
+}
+
 // Dequantizes group g of a row.
 static void widen_group(const table *t, size_t row, size_t g, float *to) {
   const size_t panel = row / NR, column = row % NR, at = (panel * t->n_groups + g) * NR + column;
-  const uint8_t *bytes = t->weight + (panel * t->n_groups + g) * eti_qgroups_group_bytes(t->group) +
-                         column * COLUMN_BYTES;
+  const size_t group_bytes = eti_qgroups_group_bytes(t->group, t->bits);
+  const uint8_t *bytes = t->weight + (panel * t->n_groups + g) * group_bytes + column * HALF;
   const bool has_min = t->minimums != NULL;
   const float scale = number_at(t->scales, at), min = has_min ? number_at(t->minimums, at) : 0;
-  const int zero = has_min ? 0 : 8 + (t->zeros == NULL ? 0 : t->zeros[at]);
-  for (size_t k = 0; k < t->group; k += STEP, bytes += STEP_BYTES) {
+  const int less = t->bits == 4 && !has_min ? 8 : 0;
+  const int zero = less + (t->zeros == NULL ? 0 : t->zeros[at]);
+  for (size_t k = 0; k < t->group; k += STEP, bytes += eti_qgroups_step_bytes(t->bits)) {
     for (size_t i = 0; i < STEP && k + i < t->group; i++) {
-      const unsigned both = bytes[i % HALF];
-      to[k + i] = (float)((int)(i < HALF ? both & 15u : both >> 4) - zero) * scale;
+      to[k + i] = (float)(code_at(bytes, t->bits, i) - zero) * scale;
     }
   }
   for (size_t k = 0; k < t->group && has_min; k++) to[k] += min;

@@ -1,7 +1,8 @@
 // qlinear_groups.c — executorch_py::qlinear_groups: rows of i8, each with its own scale, times
-// packed 4-bit weights with a scale, and perhaps a minimum, for each group of a column's terms, to
-// a result in f32. Relies on micro/qgemm/qgemm_groups.h, which defines the layout of weights and
-// the arithmetic. Threads share panels of columns and blocks of rows; rows are read in place.
+// packed weights of 4 bits (u8) or 8 bits (i8) with a scale, and perhaps a minimum, for each group
+// of a column's terms, to a result in f32. Relies on micro/qgemm/qgemm_groups.h, which defines the
+// layout of weights and the arithmetic. Threads share panels of columns and blocks of rows; rows
+// are read in place.
 #include "kernels/kernel.h"
 #include "kernels/micro/qgemm/qgemm_groups.h"
 #include "kernels/ops.h"
@@ -27,6 +28,7 @@ typedef struct product {
   eti_row_qparams numbers;  // of rows
   size_t m, n, k, group, n_groups;
   const uint8_t *weight;
+  uint8_t bits;  // of a weight
   const et_tensor *scales;
   const int8_t *zeros;   // or NULL
   const void *minimums;  // or NULL
@@ -48,7 +50,7 @@ static et_status read_columns(const et_kernel_ctx *ctx, et_value *const *args, p
     uint32_t types;
     const char *kind;
   } wanted[] = {
-      [WEIGHT] = {"weight", ET_DTYPE_BIT(ET_U8), "u8"},
+      [WEIGHT] = {"weight", ET_TYPES_U8 | ET_TYPES_I8, "u8 or i8"},
       [SCALES] = {"scales", ET_TYPES_F32 | ET_TYPES_HALF, "f32, bf16 or f16"},
       [ZEROS] = {"zero_points", ET_DTYPE_BIT(ET_I8), "i8"},
       [MINIMUMS] = {"minimums", ET_TYPES_F32 | ET_TYPES_HALF, "f32, bf16 or f16"},
@@ -59,10 +61,13 @@ static et_status read_columns(const et_kernel_ctx *ctx, et_value *const *args, p
   const size_t columns = eti_div_up(p->n, NR) * NR, panels = columns / NR;
   size_t panel, needed[ADDENDS + 1];
   needed[SUMS] = needed[ADDENDS] = columns;
-  ET_CHECK(!__builtin_mul_overflow(eti_qgroups_group_bytes(p->group), p->n_groups, &panel) &&
-               !__builtin_mul_overflow(panel, panels, &needed[WEIGHT]) &&
-               !__builtin_mul_overflow(columns, p->n_groups, &needed[SCALES]),
-           ctx->err, ET_INVALID_ARGUMENT, "%zu x %zu weights are too many", p->n, p->k);
+  ET_TRY(eti_arg_tensor(ctx, args, WEIGHT, &t[WEIGHT]));
+  p->bits = t[WEIGHT]->dtype == ET_I8 ? 8 : 4;
+  ET_CHECK(
+      !__builtin_mul_overflow(eti_qgroups_group_bytes(p->group, p->bits), p->n_groups, &panel) &&
+          !__builtin_mul_overflow(panel, panels, &needed[WEIGHT]) &&
+          !__builtin_mul_overflow(columns, p->n_groups, &needed[SCALES]),
+      ctx->err, ET_INVALID_ARGUMENT, "%zu x %zu weights are too many", p->n, p->k);
   needed[ZEROS] = needed[MINIMUMS] = needed[SCALES];
   for (size_t i = WEIGHT; i <= ADDENDS; i++) {
     if (i == ZEROS || i == MINIMUMS) {
@@ -162,6 +167,7 @@ static void run_block(const product *p, size_t first, size_t from, size_t to, in
                               .n_groups = p->n_groups,
                               .begins = begins,
                               .w = p->weight,
+                              .bits = p->bits,
                               .scale = p->scales->data,
                               .dtype = p->scales->dtype,
                               .zero = p->zeros,

@@ -1,10 +1,11 @@
-"""Linear layers and embeddings with 4-bit weights, packed as the runtime's kernels read them.
+"""Linear layers and embeddings with weights of 4 or 8 bits, packed as the runtime's kernels read
+them.
 
 Weights have a scale for each group of a row; rows of the input are quantized to int8 when the model
 runs, each with its own scale and zero point (8da4w). The module holds the bytes that the file will
 have (csrc/kernels/micro/qgemm/qgemm_groups.h), so that nothing is packed when a program is lowered
 or loaded. A weight is read, quantized and packed block by block: beside the packed bytes, no more
-than one block is in memory.
+than one block is in memory. Weights that a GGUF file has in groups keep their codes and scales.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ import torch
 
 from executorch_py.exir.dialects import integer_ops
 from executorch_py.exir.dialects.quantized_ops import register_quantized_ops
+from executorch_py.extension.llm.checkpoint.gguf import Packed
+from executorch_py.extension.llm.checkpoint.gguf_codes import GROUP, codes_of_rows, kind_of
 
 _LOW, _HIGH = -8, 7
 # Terms of a weight that are quantized at once: their numbers in f32 stay in a core's cache.
@@ -36,45 +39,90 @@ def group_scales(rows: torch.Tensor) -> torch.Tensor:
 
 
 class PackedRows(torch.nn.Module):
-    """The rows of a matrix f32, f16 or bf16 [rows, terms] as codes, and their scaled sums."""
+    """The rows of a matrix [rows, terms] as codes of 4 or 8 bits, and their dequantized sums.
+
+    Each group of a row has a scale, f32, f16 or bf16, and perhaps a minimum of the same type.
+    """
 
     weight: torch.Tensor
     scales: torch.Tensor
+    minimums: torch.Tensor | None
     sums: torch.Tensor
 
-    def __init__(self, matrix: torch.Tensor, group: int) -> None:
+    def __init__(
+        self,
+        shape: tuple[int, int],
+        group: int,
+        dtype: torch.dtype = torch.bfloat16,
+        bits: int = 4,
+        has_minimums: bool = False,
+    ) -> None:
+        """Rows of zeros, to be filled by _place."""
         super().__init__()
-        n, k = matrix.shape
+        n, k = shape
         if k % group != 0:
             raise ValueError(f"group: expected a divisor of the {k} terms of a row, got {group}")
-        self.group, self.n_rows, self.n_terms = group, n, k
+        self.group, self.bits, self.n_rows, self.n_terms = group, bits, n, k
         columns = -(-n // integer_ops.PANEL) * integer_ops.PANEL
-        steps = k // group * -(-group // integer_ops.STEP)
-        weight_bytes = columns * steps * integer_ops.STEP // 2
-        self.register_buffer("weight", torch.zeros(weight_bytes, dtype=torch.uint8))
-        self.register_buffer("scales", torch.zeros(columns * (k // group), dtype=torch.bfloat16))
+        n_bytes = columns * (k // group) * -(-group // integer_ops.STEP) * bits
+        kind = torch.int8 if bits == 8 else torch.uint8
+        self.register_buffer("weight", torch.zeros(n_bytes, dtype=kind))
+        self.register_buffer("scales", torch.zeros(columns * (k // group), dtype=dtype))
+        self.register_buffer("minimums", torch.zeros_like(self.scales) if has_minimums else None)
         self.register_buffer("sums", torch.zeros(columns))
-        with _one_thread():
-            for first, rows in _row_blocks(matrix):
-                self._pack(first, rows.reshape(rows.shape[0], k // group, group))
 
-    def _pack(self, first: int, rows: torch.Tensor) -> None:
-        """Quantizes the rows from `first` on, which is the first one of a panel."""
-        scales = group_scales(rows)
-        wide = scales.to(torch.float32).unsqueeze(-1)
-        codes = (rows / wide).round_().clamp_(_LOW, _HIGH).to(torch.int8)
-        totals = codes.sum(-1, dtype=torch.int32).to(torch.float64) * wide.squeeze(-1)
-        n_groups = rows.shape[1]
-        panel = self.weight.numel() // (self.sums.numel() // integer_ops.PANEL)
-        at = first // integer_ops.PANEL
-        packed = integer_ops.packed_groups(codes)
-        self.weight[at * panel : at * panel + packed.numel()] = packed
-        numbers = integer_ops.packed_numbers(scales)
-        self.scales[first * n_groups : first * n_groups + numbers.numel()] = numbers
-        self.sums[first : first + rows.shape[0]] = totals.sum(-1).to(torch.float32)
+    @classmethod
+    def quantized(cls, matrix: torch.Tensor, group: int) -> PackedRows:
+        """Rows f32, f16 or bf16 in codes of 4 bits."""
+        n, k = matrix.shape
+        packed = cls((n, k), group)
+        with _one_thread():
+            for first, last in _row_blocks(n, k):
+                rows = matrix[first:last].to(torch.float32).reshape(last - first, -1, group)
+                scales = group_scales(rows)
+                codes = (rows / scales.to(torch.float32).unsqueeze(-1)).round_()
+                packed._place(first, codes.clamp_(_LOW, _HIGH).to(torch.int8), scales)
+        return packed
+
+    @classmethod
+    def from_gguf(cls, tensor: Packed) -> PackedRows:
+        """Rows of a file in Q4_0, Q4_1 or Q8_0, with exactly its values."""
+        kind = kind_of(tensor)
+        n, k = tensor.shape
+        packed = cls((n, k), GROUP, torch.float16, kind.bits, kind.has_minimums)
+        with _one_thread():
+            for first, last in _row_blocks(n, k):
+                codes = codes_of_rows(tensor, first, last)
+                shape = (last - first, k // GROUP)
+                least = None if codes.minimums is None else codes.minimums.reshape(shape)
+                numbers = codes.numbers.reshape(*shape, GROUP)
+                packed._place(first, numbers, codes.scales.reshape(shape), least)
+        return packed
+
+    def _place(
+        self,
+        first: int,
+        numbers: torch.Tensor,
+        scales: torch.Tensor,
+        minimums: torch.Tensor | None = None,
+    ) -> None:
+        """Packs rows [rows, groups, terms] from `first` on, which is the first one of a panel."""
+        n, n_groups, group = numbers.shape
+        totals = numbers.sum(-1, dtype=torch.int32).to(torch.float64) * scales.to(torch.float32)
+        if minimums is not None:
+            totals += minimums.to(torch.float64) * group
+        codes = numbers - 8 if minimums is not None and self.bits == 4 else numbers
+        packed = integer_ops.packed_groups(codes, self.bits)
+        at = first * n_groups * -(-group // integer_ops.STEP) * self.bits
+        self.weight[at : at + packed.numel()] = packed
+        for whole, part in ((self.scales, scales), (self.minimums, minimums)):
+            if whole is not None and part is not None:
+                ordered = integer_ops.packed_numbers(part)
+                whole[first * n_groups : first * n_groups + ordered.numel()] = ordered
+        self.sums[first : first + n] = totals.sum(-1).to(torch.float32)
 
     def extra_repr(self) -> str:
-        return f"{self.n_rows} x {self.n_terms}, 4 bits in groups of {self.group}"
+        return f"{self.n_rows} x {self.n_terms}, {self.bits} bits in groups of {self.group}"
 
 
 class QuantizedLinear(torch.nn.Module):
@@ -82,9 +130,9 @@ class QuantizedLinear(torch.nn.Module):
 
     addends: torch.Tensor
 
-    def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None, group: int) -> None:
+    def __init__(self, packed: PackedRows, bias: torch.Tensor | None) -> None:
         super().__init__()
-        self.packed = PackedRows(weight, group)
+        self.packed = packed
         addends = torch.zeros_like(self.packed.sums)
         if bias is not None:
             addends[: len(bias)] = bias.to(torch.float32)
@@ -103,7 +151,7 @@ class QuantizedLinear(torch.nn.Module):
             packed.weight,
             packed.scales,
             None,
-            None,
+            packed.minimums,
             packed.sums,
             self.addends,
             packed.group,
@@ -125,7 +173,7 @@ class QuantizedEmbedding(torch.nn.Module):
     def forward(self, indices: torch.Tensor) -> torch.Tensor:
         p = self.packed
         rows: torch.Tensor = torch.ops.executorch_py.embedding_groups(
-            p.weight, p.scales, None, None, indices, p.group, p.n_terms, p.n_rows
+            p.weight, p.scales, None, p.minimums, indices, p.group, p.n_terms, p.n_rows
         )
         return rows if self.scale is None else rows * self.scale
 
@@ -142,13 +190,11 @@ def _one_thread() -> Iterator[None]:
         torch.set_num_threads(n)
 
 
-def _row_blocks(weight: torch.Tensor) -> Iterator[tuple[int, torch.Tensor]]:
-    """Blocks of whole panels of rows in f32, and the first row of each."""
-    n, k = weight.shape
-    panels = max(1, _BLOCK // (integer_ops.PANEL * k))
-    step = panels * integer_ops.PANEL
+def _row_blocks(n: int, k: int) -> Iterator[tuple[int, int]]:
+    """Blocks of whole panels of n rows of k terms: their first rows, and the rows after them."""
+    step = max(1, _BLOCK // (integer_ops.PANEL * max(k, 1))) * integer_ops.PANEL
     for first in range(0, n, step):
-        yield first, weight[first : first + step].to(torch.float32)
+        yield first, min(first + step, n)
 
 
 def quantize_layers(
@@ -168,7 +214,7 @@ def quantize_layers(
         if reason is not None:
             left[place.name] = reason
             continue
-        made = QuantizedLinear(layer.weight, layer.bias, group)
+        made = QuantizedLinear(PackedRows.quantized(layer.weight, group), layer.bias)
         packed[layer.weight.data_ptr()] = made.packed
         place.replace(made)
     for place in _children(model, torch.nn.Embedding):
@@ -177,7 +223,7 @@ def quantize_layers(
         if reason is not None:
             left[place.name] = reason
             continue
-        rows = packed.get(table.weight.data_ptr()) or PackedRows(table.weight, group)
+        rows = packed.get(table.weight.data_ptr()) or PackedRows.quantized(table.weight, group)
         place.replace(QuantizedEmbedding(rows, getattr(table, "embed_scale", None)))
     return left
 

@@ -1,0 +1,107 @@
+"""Weights of GGUF files in packed layers: they have exactly the file's values, in eager torch and
+in programs that this project's runtime runs.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import gguf
+import numpy as np
+import pytest
+import torch
+from gguf import GGMLQuantizationType as Kind
+from support.tolerance import F32_GROUPWISE, assert_near
+
+from executorch_py.exir import ExecutorchBackendConfig, to_edge
+from executorch_py.extension.llm.checkpoint.gguf import Packed, open_gguf
+from executorch_py.extension.llm.checkpoint.gguf_blocks import BLOCKS, values_of
+from executorch_py.extension.llm.checkpoint.gguf_codes import has_codes
+from executorch_py.extension.llm.export.quantized_linear import (
+    PackedRows,
+    QuantizedEmbedding,
+    QuantizedLinear,
+)
+from executorch_py.runtime import Runtime
+
+KINDS = {"Q4_0": Kind.Q4_0, "Q4_1": Kind.Q4_1, "Q8_0": Kind.Q8_0}
+SIZES = [(40, 64), (16, 32), (1, 96), (67, 256)]
+
+
+def matrix(path: Path, kind: str, rows: int, terms: int) -> Packed:
+    """A matrix of a file: the second row is tiny, so that its scales are subnormals."""
+    values = np.random.default_rng(rows).standard_normal((rows, terms)).astype(np.float32)
+    values[1:2] *= 1e-6
+    writer = gguf.GGUFWriter(path, "llama")
+    writer.add_tensor("a", gguf.quants.quantize(values, KINDS[kind]), raw_dtype=KINDS[kind])
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return open_gguf(path).packed["a"]
+
+
+def values(packed: Packed) -> torch.Tensor:
+    return values_of(packed.block, packed.data, packed.shape)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("rows", "terms"), SIZES)
+def test_rows_of_a_gguf_file_are_packed_without_loss(
+    tmp_path: Path, kind: str, rows: int, terms: int
+) -> None:
+    packed = matrix(tmp_path / "a.gguf", kind, rows, terms)
+    assert has_codes(packed)
+    made = PackedRows.from_gguf(packed)
+    assert torch.equal(QuantizedEmbedding(made)(torch.arange(rows)), values(packed))
+    sums = values(packed).double().sum(-1)
+    assert_near(made.sums[:rows], sums.to(torch.float32), F32_GROUPWISE)
+
+
+def test_blocks_of_rows_are_packed_one_after_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from executorch_py.extension.llm.export import quantized_linear
+
+    monkeypatch.setattr(quantized_linear, "_BLOCK", 2048)
+    for kind in KINDS:
+        packed = matrix(tmp_path / "a.gguf", kind, 67, 64)
+        rows = QuantizedEmbedding(PackedRows.from_gguf(packed))(torch.arange(67))
+        assert torch.equal(rows, values(packed))
+
+
+class Ends(torch.nn.Module):
+    """An embedding and a linear layer that share a table."""
+
+    def __init__(self, packed: Packed) -> None:
+        super().__init__()
+        made = PackedRows.from_gguf(packed)
+        self.table = QuantizedEmbedding(made)
+        self.head = QuantizedLinear(made, torch.linspace(-1, 1, made.n_rows))
+
+    def forward(self, ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        rows = self.table(ids)
+        return rows, self.head(rows)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_programs_have_the_file_s_values(tmp_path: Path, kind: str) -> None:
+    packed = matrix(tmp_path / "a.gguf", kind, 67, 256)
+    model, ids = Ends(packed).eval(), torch.tensor([[0, 1, 66, 17, 3]])
+    edge = to_edge(torch.export.export(model, (ids,), strict=False))
+    program = edge.to_executorch(ExecutorchBackendConfig(own_operators=True))
+    method = Runtime.get().load_program(program.buffer).load_method("forward")
+    assert method is not None
+    got: list[Any] = method.execute((ids,))
+    wanted = model(ids)
+    assert torch.equal(torch.as_tensor(got[0]), values(packed)[ids])
+    assert torch.equal(torch.as_tensor(got[1]), wanted[1])
+
+
+def test_other_tensors_are_refused_by_their_type_and_shape() -> None:
+    data = torch.zeros(210, dtype=torch.uint8)
+    with pytest.raises(ValueError, match=r"of type Q4_0, Q4_1, Q8_0, got Q6_K of shape \[1, 256\]"):
+        PackedRows.from_gguf(Packed(BLOCKS[14], (1, 256), data))
+    with pytest.raises(ValueError, match=r"got Q8_0 of shape \[32\]"):
+        PackedRows.from_gguf(Packed(BLOCKS[8], (32,), data[:34]))

@@ -2,10 +2,11 @@
 them.
 
 Weights have a scale for each group of a row; rows of the input are quantized to int8 when the model
-runs, each with its own scale and zero point (8da4w). The module holds the bytes that the file will
-have (csrc/kernels/micro/qgemm/qgemm_groups.h), so that nothing is packed when a program is lowered
-or loaded. A weight is read, quantized and packed block by block: beside the packed bytes, no more
-than one block is in memory. Weights that a GGUF file has in groups keep their codes and scales.
+runs, each with its own scale and zero point (8da4w, 8da8w). The module holds the bytes that the
+file will have (csrc/kernels/micro/qgemm/qgemm_groups.h), so that nothing is packed when a program
+is lowered or loaded. A weight is read, quantized and packed block by block: beside the packed
+bytes, no more than one block is in memory. Weights that a GGUF file has in groups keep their codes
+and scales.
 """
 
 from __future__ import annotations
@@ -22,19 +23,18 @@ from executorch_py.exir.dialects.quantized_ops import register_quantized_ops
 from executorch_py.extension.llm.checkpoint.gguf import Packed
 from executorch_py.extension.llm.checkpoint.gguf_codes import GROUP, codes_of_rows, kind_of
 
-_LOW, _HIGH = -8, 7
 # Terms of a weight that are quantized at once: their numbers in f32 stay in a core's cache.
 _BLOCK = 1 << 18
 
 
-def group_scales(rows: torch.Tensor) -> torch.Tensor:
-    """Scales of [columns, groups, terms] in bfloat16, which every code in -8 … 7 can use.
+def group_scales(rows: torch.Tensor, bits: int) -> torch.Tensor:
+    """Scales of [columns, groups, terms] in bfloat16, which every code of so many bits can use.
 
-    The largest magnitude of a group gets a code of 7.5, as torchao's symmetric int4 weights. Zeros
-    have a scale of 1.
+    The largest magnitude of a group gets a code of 7.5 or 127.5, as torchao's symmetric integer
+    weights. Zeros have a scale of 1.
     """
     greatest = rows.abs().amax(-1)
-    scales = (greatest / ((_HIGH - _LOW) / 2)).to(torch.bfloat16)
+    scales = (greatest / ((2**bits - 1) / 2)).to(torch.bfloat16)
     return torch.where(scales == 0, torch.ones_like(scales), scales)
 
 
@@ -72,16 +72,17 @@ class PackedRows(torch.nn.Module):
         self.register_buffer("sums", torch.zeros(columns))
 
     @classmethod
-    def quantized(cls, matrix: torch.Tensor, group: int) -> PackedRows:
-        """Rows f32, f16 or bf16 in codes of 4 bits."""
+    def quantized(cls, matrix: torch.Tensor, group: int, bits: int = 4) -> PackedRows:
+        """Rows f32, f16 or bf16 in codes of 4 or 8 bits."""
         n, k = matrix.shape
-        packed = cls((n, k), group)
+        limit = 2 ** (bits - 1)
+        packed = cls((n, k), group, bits=bits)
         with _one_thread():
             for first, last in _row_blocks(n, k):
                 rows = matrix[first:last].to(torch.float32).reshape(last - first, -1, group)
-                scales = group_scales(rows)
+                scales = group_scales(rows, bits)
                 codes = (rows / scales.to(torch.float32).unsqueeze(-1)).round_()
-                packed._place(first, codes.clamp_(_LOW, _HIGH).to(torch.int8), scales)
+                packed._place(first, codes.clamp_(-limit, limit - 1).to(torch.int8), scales)
         return packed
 
     @classmethod
@@ -198,9 +199,9 @@ def _row_blocks(n: int, k: int) -> Iterator[tuple[int, int]]:
 
 
 def quantize_layers(
-    model: torch.nn.Module, group: int, keep: tuple[str, ...] = ()
+    model: torch.nn.Module, group: int, keep: tuple[str, ...] = (), bits: int = 4
 ) -> dict[str, str]:
-    """Replaces the linear layers and embeddings of a model one by one.
+    """Replaces the linear layers and embeddings of a model one by one, with codes of 4 or 8 bits.
 
     A layer whose rows are not a multiple of the group, or that `keep` names, stays float. The
     result has the reason of each of these by name. An embedding whose table is also the weight of a
@@ -214,7 +215,7 @@ def quantize_layers(
         if reason is not None:
             left[place.name] = reason
             continue
-        made = QuantizedLinear(PackedRows.quantized(layer.weight, group), layer.bias)
+        made = QuantizedLinear(PackedRows.quantized(layer.weight, group, bits), layer.bias)
         packed[layer.weight.data_ptr()] = made.packed
         place.replace(made)
     for place in _children(model, torch.nn.Embedding):
@@ -223,7 +224,9 @@ def quantize_layers(
         if reason is not None:
             left[place.name] = reason
             continue
-        rows = packed.get(table.weight.data_ptr()) or PackedRows.quantized(table.weight, group)
+        rows = packed.get(table.weight.data_ptr()) or PackedRows.quantized(
+            table.weight, group, bits
+        )
         place.replace(QuantizedEmbedding(rows, getattr(table, "embed_scale", None)))
     return left
 

@@ -1,5 +1,5 @@
-"""Weights of GGUF files in packed layers: they have exactly the file's values, in eager torch and
-in programs that this project's runtime runs.
+"""Weights in packed layers: those of GGUF files have exactly the file's values, in eager torch and
+in programs that this project's runtime runs; those of float layers are near.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from executorch_py.extension.llm.export.quantized_linear import (
     PackedRows,
     QuantizedEmbedding,
     QuantizedLinear,
+    quantize_layers,
 )
 from executorch_py.runtime import Runtime
 
@@ -105,3 +106,28 @@ def test_other_tensors_are_refused_by_their_type_and_shape() -> None:
         PackedRows.from_gguf(Packed(BLOCKS[14], (1, 256), data))
     with pytest.raises(ValueError, match=r"got Q8_0 of shape \[32\]"):
         PackedRows.from_gguf(Packed(BLOCKS[8], (32,), data[:34]))
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
+def test_float_rows_are_within_half_a_step(bits: int, dtype: torch.dtype) -> None:
+    rows = torch.randn(37, 128, generator=torch.Generator().manual_seed(bits)).to(dtype)
+    rows[3] = 0
+    got = QuantizedEmbedding(PackedRows.quantized(rows, 32, bits))(torch.arange(37))
+    groups = rows.float().reshape(37, 4, 32)
+    step = groups.abs().amax(-1, keepdim=True) / ((2**bits - 1) / 2)
+    off = (got.reshape(37, 4, 32) - groups).abs()
+    assert (off <= step * (0.5 + 2**bits * 2**-9)).all()  # scales are rounded to bfloat16
+
+
+def test_layers_may_have_8_bits() -> None:
+    x = torch.randn(5, 64, generator=torch.Generator().manual_seed(0))
+    errors = []
+    for bits in (4, 8):
+        layer = torch.nn.Linear(64, 40)
+        torch.nn.init.orthogonal_(layer.weight, generator=torch.Generator().manual_seed(1))
+        model = torch.nn.Sequential(layer)
+        wanted = model(x)
+        assert quantize_layers(model, 32, bits=bits) == {}
+        errors.append((model(x) - wanted).abs().max().item())
+    assert errors[1] * 2 < errors[0]

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+
+import torch
 
 from executorch_py.exir import ExecutorchProgramManager
 from executorch_py.extension.llm.export.hf_decoder import Decoder, export_decoder
 from executorch_py.extension.llm.export.hf_model import load_model, widen_parameters
 from executorch_py.extension.llm.export.metadata import constant_methods
-from executorch_py.extension.llm.export.quantized_linear import quantize_layers
+from executorch_py.extension.llm.export.quantized_linear import PackedRows, quantize_layers
 from executorch_py.terminal_text import quoted_list
 
 _MEGABYTE = 10**6
@@ -29,20 +32,24 @@ def export_folder(
     The method forward(tokens i64 [1, S], input_pos i64 [1]) returns the logits f32 [1, vocabulary]
     of the last of 1 … `prefill` tokens. The caches have `capacity` positions of f32, f16 or i8, as
     `cache` says; layers with a window keep the window and the longest call. Weights of linear
-    layers and embeddings have 4 bits in groups of `group` terms, or stay f32 with None. `report` is
-    called with lines that say what was done.
+    layers and embeddings have 4 bits in groups of `group` terms, or stay f32 with None; those of a
+    GGUF file in Q4_0, Q4_1 and Q8_0 have the file's own codes. `report` is called with lines that
+    say what was done.
 
     CheckpointError for files that are damaged or do not fit the configuration;
     UnsupportedDecoder for attention that is not supported, before any weight is read.
     """
     say = report or (lambda line: None)
-    model = load_model(Path(folder))
+    loaded = load_model(Path(folder), keep_codes=group is not None)
+    model = loaded.model
     say(f"{type(model).__name__}: {sum(p.numel() for p in model.parameters()):,} weights")
+    if loaded.unused:
+        say(f"not used: {_some(loaded.unused)}")
     if group is not None:
-        left = quantize_layers(model, group)
-        say(f"linear layers and embeddings: 4 bits, groups of {group}")
+        left = quantize_layers(model, group, codes=loaded.codes)
+        say(f"linear layers and embeddings: {_kinds(model)}")
         if left:
-            say(f"left in f32: {quoted_list(list(left)[:6])}{' and more' if len(left) > 6 else ''}")
+            say(f"left in f32: {_some(list(left))}")
     widen_parameters(model)
     decoder = Decoder(model, capacity, prefill=prefill, cache=cache)
     say(
@@ -50,3 +57,14 @@ def export_folder(
         f"calls of up to {decoder.prefill} tokens"
     )
     return export_decoder(decoder, constant_methods(decoder))
+
+
+def _some(names: list[str]) -> str:
+    return f"{quoted_list(names[:6])}{' and more' if len(names) > 6 else ''}"
+
+
+def _kinds(model: torch.nn.Module) -> str:
+    """Packed matrices, counted by their bits and groups."""
+    matrices = {id(m): str(m.kind) for m in model.modules() if isinstance(m, PackedRows)}
+    counts = Counter(matrices.values())
+    return "; ".join(f"{n} of {kind}" for kind, n in counts.most_common())

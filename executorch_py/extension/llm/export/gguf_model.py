@@ -18,7 +18,8 @@ from typing import Any
 import torch
 
 from executorch_py.extension.llm.checkpoint import Checkpoint, CheckpointError
-from executorch_py.extension.llm.checkpoint.gguf import Gguf
+from executorch_py.extension.llm.checkpoint.gguf import Gguf, Packed
+from executorch_py.extension.llm.checkpoint.gguf_codes import has_codes
 from executorch_py.terminal_text import quoted
 
 # Architecture of a file -> model type of transformers.
@@ -110,6 +111,21 @@ def tensors_of(file: Gguf) -> Checkpoint:
     return Checkpoint(readers, file.where)
 
 
+def codes_of(file: Gguf) -> dict[str, Packed]:
+    """Matrices of a file whose codes can be packed, by transformers' names, rows in its order."""
+    architecture = _architecture(file)
+    found = {}
+    for name, packed in file.packed.items():
+        if not has_codes(packed):
+            continue
+        order = _order(file, name, architecture)
+        if order is not None:
+            rows = packed.data.reshape(packed.shape[0], -1)[order]
+            packed = Packed(packed.block, packed.shape, rows.reshape(-1))
+        found[_name(file, name)] = packed
+    return found
+
+
 def scale_frequencies(model: torch.nn.Module, file: Gguf) -> None:
     """Divides the rotary frequencies of a model by the file's divisors, if it has any."""
     if _ROPE_FREQUENCIES not in file:
@@ -191,13 +207,21 @@ def _name(file: Gguf, name: str) -> str:
 
 def _tensor(file: Gguf, name: str, architecture: str) -> torch.Tensor:
     tensor = file[name]
-    if architecture == "llama" and ".attn_q." in name:
-        return tensor[_halves(tensor.shape[0], int(_value(file, "attention.head_count")))]
-    if architecture == "llama" and ".attn_k." in name:
-        return tensor[_halves(tensor.shape[0], int(_value(file, "attention.head_count_kv")))]
+    order = _order(file, name, architecture)
+    if order is not None:
+        return tensor[order]
     if architecture.startswith("gemma") and name.endswith("norm.weight"):
         return tensor - 1
     return tensor
+
+
+def _order(file: Gguf, name: str, architecture: str) -> torch.Tensor | None:
+    """The stored row of each row of transformers, if these differ."""
+    counts = {".attn_q.": "attention.head_count", ".attn_k.": "attention.head_count_kv"}
+    for part, key in counts.items():
+        if architecture == "llama" and part in name:
+            return _halves(file.packed[name].shape[0], int(_value(file, key)))
+    return None
 
 
 def _halves(n: int, heads: int) -> torch.Tensor:

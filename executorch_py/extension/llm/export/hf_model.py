@@ -6,14 +6,17 @@ mapped checkpoint, so that no weight is copied before it is quantized.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from executorch_py.extension.llm.checkpoint import Checkpoint, CheckpointError, open_folder
-from executorch_py.extension.llm.checkpoint.gguf import open_gguf
+from executorch_py.extension.llm.checkpoint.gguf import Packed, open_gguf
 from executorch_py.extension.llm.export.gguf_model import (
+    codes_of,
     config_of,
     scale_frequencies,
     tensors_of,
@@ -22,22 +25,44 @@ from executorch_py.extension.llm.export.hf_decoder import attention_layers
 from executorch_py.terminal_text import quoted_list
 
 
-def load_model(path: Path) -> Any:
-    """The model of a folder or a GGUF file, for inference, in the checkpoint's dtypes.
+@dataclass(frozen=True)
+class Loaded:
+    """A model for inference, with parameters in the checkpoint's dtypes."""
 
-    UnsupportedDecoder, before any weight is read, if its attention is not supported.
+    model: Any
+    unused: list[str]  # tensors of the checkpoint that are no parameter
+    # Quantized weights by their parameters' names. These parameters have no values.
+    codes: dict[str, Packed]
+
+
+def load_model(path: Path, *, keep_codes: bool = False) -> Loaded:
+    """The model of a folder or a GGUF file.
+
+    With `keep_codes`, weights of a GGUF file whose codes can be packed are not dequantized.
+    UnsupportedDecoder, before any weight is read, if the model's attention is not supported.
     """
     from transformers import AutoConfig
 
     if path.is_dir():
         model = _build(AutoConfig.from_pretrained(path))
-        set_parameters(model, open_folder(path))
-        return model
+        checkpoint = open_folder(path)
+        set_parameters(model, checkpoint)
+        return Loaded(model, unused_tensors(model, checkpoint), {})
     file = open_gguf(path)
     model = _build(config_of(file))
-    set_parameters(model, tensors_of(file))
+    checkpoint = tensors_of(file)
+    codes = codes_of(file) if keep_codes else {}
+    for name, source in _tied(model).items():
+        if source in codes:
+            codes.setdefault(name, codes[source])
+    set_parameters(model, checkpoint, codes)
     scale_frequencies(model, file)
-    return model
+    return Loaded(model, unused_tensors(model, checkpoint), codes)
+
+
+def _tied(model: Any) -> dict[str, str]:
+    """Parameters that have another one's values, where the checkpoint has none of their name."""
+    return dict(getattr(model, "all_tied_weights_keys", None) or {})
 
 
 def _build(config: Any) -> Any:
@@ -52,9 +77,14 @@ def _build(config: Any) -> Any:
     return model.eval()
 
 
-def set_parameters(model: torch.nn.Module, checkpoint: Checkpoint) -> None:
-    """Makes each parameter of a model a tensor of the checkpoint, of the same name and shape."""
-    tied = dict(getattr(model, "all_tied_weights_keys", None) or {})
+def set_parameters(
+    model: torch.nn.Module, checkpoint: Checkpoint, codes: Mapping[str, Packed] | None = None
+) -> None:
+    """Makes each parameter of a model a tensor of the checkpoint, of the same name and shape.
+
+    Parameters in `codes` keep the memory that they have.
+    """
+    tied = _tied(model)
     missing = []
     made: dict[str, torch.nn.Parameter] = {}
     for name, parameter in list(model.named_parameters(remove_duplicate=False)):
@@ -62,15 +92,16 @@ def set_parameters(model: torch.nn.Module, checkpoint: Checkpoint) -> None:
         if source not in checkpoint:
             missing.append(name)
             continue
-        tensor = checkpoint[source]
+        tensor = (codes or {}).get(source) or checkpoint[source]
         if tensor.shape != parameter.shape:
             raise CheckpointError(
                 f"{checkpoint.where}: tensor {source!r}: expected shape "
                 f"{list(parameter.shape)}, got {list(tensor.shape)}"
             )
+        if isinstance(tensor, torch.Tensor):
+            parameter = torch.nn.Parameter(tensor, requires_grad=False)
         owner, _, leaf = name.rpartition(".")
-        shared = made.setdefault(source, torch.nn.Parameter(tensor, requires_grad=False))
-        setattr(model.get_submodule(owner), leaf, shared)
+        setattr(model.get_submodule(owner), leaf, made.setdefault(source, parameter))
     if missing:
         raise CheckpointError(
             f"{checkpoint.where}: expected tensors {quoted_list(missing[:6])}"
@@ -78,14 +109,30 @@ def set_parameters(model: torch.nn.Module, checkpoint: Checkpoint) -> None:
         )
 
 
+def unused_tensors(model: torch.nn.Module, checkpoint: Checkpoint) -> list[str]:
+    """Tensors of a checkpoint that are no parameter of the model.
+
+    Rotary frequencies are not counted: models compute them from the configuration.
+    """
+    names = {name for name, _ in model.named_parameters(remove_duplicate=False)}
+    return [n for n in checkpoint if n not in names and not n.endswith("rotary_emb.inv_freq")]
+
+
 def widen_parameters(model: torch.nn.Module) -> None:
-    """Parameters in f32, in which models compute. One that modules share is widened once."""
+    """Parameters in f32, in which models compute. One that modules share is widened once.
+
+    CheckpointError for a parameter with NaN or infinity.
+    """
     made: dict[int, torch.nn.Parameter] = {}
-    for module in model.modules():
+    for place, module in model.named_modules():
         for name, parameter in list(module.named_parameters(recurse=False)):
-            if parameter.dtype == torch.float32:
-                continue
             if id(parameter) not in made:
-                wide = parameter.to(torch.float32)
-                made[id(parameter)] = torch.nn.Parameter(wide, requires_grad=False)
+                if not bool(parameter.isfinite().all()):
+                    full = f"{place}.{name}" if place else name
+                    raise CheckpointError(f"{full}: expected finite numbers, got NaN or infinity")
+                wide = parameter
+                if parameter.dtype != torch.float32:
+                    values = parameter.to(torch.float32)
+                    wide = torch.nn.Parameter(values, requires_grad=False)
+                made[id(parameter)] = wide
             setattr(module, name, made[id(parameter)])

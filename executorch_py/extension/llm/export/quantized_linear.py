@@ -11,7 +11,7 @@ and scales.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -36,6 +36,10 @@ def group_scales(rows: torch.Tensor, bits: int) -> torch.Tensor:
     greatest = rows.abs().amax(-1)
     scales = (greatest / ((2**bits - 1) / 2)).to(torch.bfloat16)
     return torch.where(scales == 0, torch.ones_like(scales), scales)
+
+
+class NotFinite(ValueError):
+    """A weight with NaN or infinity, or with magnitudes that a scale in bfloat16 cannot hold."""
 
 
 class PackedRows(torch.nn.Module):
@@ -81,6 +85,8 @@ class PackedRows(torch.nn.Module):
             for first, last in _row_blocks(n, k):
                 rows = matrix[first:last].to(torch.float32).reshape(last - first, -1, group)
                 scales = group_scales(rows, bits)
+                if not bool(scales.isfinite().all()):
+                    raise NotFinite("expected finite numbers, got NaN or infinity")
                 codes = (rows / scales.to(torch.float32).unsqueeze(-1)).round_()
                 packed._place(first, codes.clamp_(-limit, limit - 1).to(torch.int8), scales)
         return packed
@@ -122,8 +128,14 @@ class PackedRows(torch.nn.Module):
                 whole[first * n_groups : first * n_groups + ordered.numel()] = ordered
         self.sums[first : first + n] = totals.sum(-1).to(torch.float32)
 
+    @property
+    def kind(self) -> str:
+        """Bits and groups, in words."""
+        with_minimums = "" if self.minimums is None else " with minimums"
+        return f"{self.bits} bits in groups of {self.group}{with_minimums}"
+
     def extra_repr(self) -> str:
-        return f"{self.n_rows} x {self.n_terms}, {self.bits} bits in groups of {self.group}"
+        return f"{self.n_rows} x {self.n_terms}, {self.kind}"
 
 
 class QuantizedLinear(torch.nn.Module):
@@ -199,36 +211,59 @@ def _row_blocks(n: int, k: int) -> Iterator[tuple[int, int]]:
 
 
 def quantize_layers(
-    model: torch.nn.Module, group: int, keep: tuple[str, ...] = (), bits: int = 4
+    model: torch.nn.Module,
+    group: int,
+    keep: tuple[str, ...] = (),
+    codes: Mapping[str, Packed] | None = None,
+    bits: int = 4,
 ) -> dict[str, str]:
     """Replaces the linear layers and embeddings of a model one by one, with codes of 4 or 8 bits.
 
     A layer whose rows are not a multiple of the group, or that `keep` names, stays float. The
-    result has the reason of each of these by name. An embedding whose table is also the weight of a
-    linear layer shares its packed bytes.
+    result has the reason of each of these by name. A weight in `codes`, by its parameter's name, is
+    packed from these codes, whatever the parameter holds. An embedding whose table is also the
+    weight of a linear layer shares its packed bytes. NotFinite names a weight with NaN or infinity.
     """
     left: dict[str, str] = {}
     packed: dict[int, PackedRows] = {}  # by the address of the float weight
     for place in _children(model, torch.nn.Linear):
         layer: Any = place.child
-        reason = _reason_to_keep(place.name, layer.in_features, group, keep)
+        tensor = (codes or {}).get(f"{place.name}.weight")
+        reason = _reason_to_keep(place.name, layer.in_features, group, keep, tensor)
         if reason is not None:
             left[place.name] = reason
             continue
-        made = QuantizedLinear(PackedRows.quantized(layer.weight, group, bits), layer.bias)
+        made = QuantizedLinear(_packed(place.name, layer.weight, group, bits, tensor), layer.bias)
         packed[layer.weight.data_ptr()] = made.packed
         place.replace(made)
     for place in _children(model, torch.nn.Embedding):
         table: Any = place.child
-        reason = _reason_to_keep(place.name, table.embedding_dim, group, keep)
+        tensor = (codes or {}).get(f"{place.name}.weight")
+        reason = _reason_to_keep(place.name, table.embedding_dim, group, keep, tensor)
         if reason is not None:
             left[place.name] = reason
             continue
-        rows = packed.get(table.weight.data_ptr()) or PackedRows.quantized(
-            table.weight, group, bits
-        )
+        rows = packed.get(table.weight.data_ptr())
+        rows = rows or _packed(place.name, table.weight, group, bits, tensor)
         place.replace(QuantizedEmbedding(rows, getattr(table, "embed_scale", None)))
     return left
+
+
+def _packed(
+    name: str, weight: torch.Tensor, group: int, bits: int, tensor: Packed | None
+) -> PackedRows:
+    """The packed rows of a layer's weight, or of the codes that a file has for it."""
+    try:
+        rows = (
+            PackedRows.quantized(weight, group, bits)
+            if tensor is None
+            else PackedRows.from_gguf(tensor)
+        )
+        if not bool(rows.sums.isfinite().all()):
+            raise NotFinite("expected finite numbers, got NaN or infinity")
+        return rows
+    except NotFinite as error:
+        raise NotFinite(f"{name}.weight: {error}") from None
 
 
 @dataclass(frozen=True)
@@ -252,9 +287,11 @@ def _children(model: torch.nn.Module, kind: type) -> Iterator[_Place]:
             yield _Place(full, parent, attribute, getattr(parent, attribute))
 
 
-def _reason_to_keep(name: str, n_terms: int, group: int, keep: tuple[str, ...]) -> str | None:
+def _reason_to_keep(
+    name: str, n_terms: int, group: int, keep: tuple[str, ...], tensor: Packed | None
+) -> str | None:
     if name in keep:
         return "as asked"
-    if n_terms % group != 0:
+    if tensor is None and n_terms % group != 0:
         return f"{n_terms} terms of a row are no multiple of {group}"
     return None

@@ -84,3 +84,27 @@ def test_a_capacity_of_too_few_positions_is_refused(tmp_path: Path) -> None:
     saved(tmp_path)
     with pytest.raises(ValueError, match="capacity: expected 4 or more, got 3"):
         export_folder(tmp_path, capacity=3)
+
+
+def test_a_tensor_that_the_model_does_not_use_is_reported(tmp_path: Path) -> None:
+    saved(tmp_path)
+    tensors = load_file(tmp_path / WEIGHTS)
+    tensors["vision.proj.weight"] = torch.ones(3)
+    save_file(tensors, tmp_path / WEIGHTS)
+    lines: list[str] = []
+    export_folder(tmp_path, capacity=16, group=None, report=lines.append)
+    assert "not used: ['vision.proj.weight']" in lines
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+@pytest.mark.parametrize("group", [32, None], ids=["4 bits", "f32"])
+@pytest.mark.parametrize("name", ["model.layers.0.mlp.up_proj.weight", "model.norm.weight"])
+def test_weights_that_are_not_finite_are_refused_by_name(
+    tmp_path: Path, name: str, group: int | None, bad: float
+) -> None:
+    saved(tmp_path)
+    tensors = load_file(tmp_path / WEIGHTS)
+    tensors[name].reshape(-1)[5] = bad
+    save_file(tensors, tmp_path / WEIGHTS)
+    with pytest.raises(ValueError, match=f"{name}: expected finite numbers, got NaN or infinity"):
+        export_folder(tmp_path, capacity=16, group=group)

@@ -9,11 +9,17 @@ import gguf
 import pytest
 import torch
 import transformers
+from gguf import GGMLQuantizationType as Kind
 from support.tolerance import F32_LAYERS, assert_near
 
 from executorch_py.extension.llm.checkpoint import CheckpointError
 from executorch_py.extension.llm.export.export_folder import export_folder
+from executorch_py.extension.llm.export.hf_decoder import Decoder
 from executorch_py.extension.llm.export.hf_model import load_model
+from executorch_py.extension.llm.export.quantized_linear import (
+    QuantizedEmbedding,
+    quantize_layers,
+)
 from executorch_py.runtime import Runtime
 
 SIZES = {
@@ -103,7 +109,8 @@ def stored(architecture: str, name: str, tensor: torch.Tensor, config: Any) -> t
     return tensor + 1 if architecture.startswith("gemma") and "norm" in part else tensor
 
 
-def write(path: Path, name: str, model: Any, **changes: Any) -> Path:
+def write(path: Path, name: str, model: Any, kind: Kind | None = None, **changes: Any) -> Path:
+    """Writes a model; its matrices in blocks of a type, the table in Q8_0."""
     architecture, config = MODELS[name][0], model.config
     writer = gguf.GGUFWriter(path, changes.get("architecture", architecture))
     numbers = {
@@ -132,7 +139,12 @@ def write(path: Path, name: str, model: Any, **changes: Any) -> Path:
         if key == "lm_head.weight" and config.tie_word_embeddings:
             continue
         values = stored(architecture, key, tensor, config).contiguous().numpy()
-        writer.add_tensor(file_name(architecture, key), values)
+        if kind is None or values.ndim != 2:
+            writer.add_tensor(file_name(architecture, key), values)
+            continue
+        block = Kind.Q8_0 if "embed" in key else kind
+        blocks = gguf.quants.quantize(values, block)
+        writer.add_tensor(file_name(architecture, key), blocks, raw_dtype=block)
     if "scaled" in name:
         plain = 1.0 / 10000.0 ** (torch.arange(0, 16, 2) / 16)
         writer.add_tensor("rope_freqs.weight", (plain / model.model.rotary_emb.inv_freq).numpy())
@@ -155,7 +167,9 @@ def test_a_file_gives_the_logits_of_the_model_that_it_was_written_from(
     tmp_path: Path, name: str
 ) -> None:
     model = build(name)
-    loaded = load_model(write(tmp_path / "m.gguf", name, model))
+    whole = load_model(write(tmp_path / "m.gguf", name, model))
+    assert not whole.unused and not whole.codes
+    loaded = whole.model
     loaded.set_attn_implementation(model.config._attn_implementation)
     assert loaded.config.eos_token_id == 2
     assert_near(logits(loaded), logits(model), F32_LAYERS)
@@ -182,3 +196,42 @@ def test_a_size_that_is_missing_is_named(tmp_path: Path) -> None:
     path = write(tmp_path / "m.gguf", "llama", build("llama"), without="block_count")
     with pytest.raises(CheckpointError, match=r"llama\.block_count: expected a number, got 'None'"):
         load_model(path)
+
+
+@pytest.mark.parametrize("tied", [False, True], ids=["two tables", "one table"])
+@pytest.mark.parametrize("kind", [Kind.Q4_0, Kind.Q4_1, Kind.Q8_0])
+def test_codes_of_a_file_are_packed_without_loss(tmp_path: Path, kind: Kind, tied: bool) -> None:
+    name = "llama, tied" if tied else "llama"
+    path = write(tmp_path / "m.gguf", name, build(name), kind)
+    by_value, by_code = load_model(path).model, load_model(path, keep_codes=True)
+    wanted = {
+        f"{place}.weight": layer.weight
+        for place, layer in by_value.named_modules()
+        if isinstance(layer, torch.nn.Linear | torch.nn.Embedding)
+    }
+    assert set(by_code.codes) == set(wanted)
+    assert quantize_layers(by_code.model, 32, codes=by_code.codes) == {}
+    layers = dict(by_code.model.named_modules())
+    for weight, values in wanted.items():
+        packed = layers[weight.removesuffix(".weight")].packed
+        table = QuantizedEmbedding(packed)
+        assert torch.equal(table(torch.arange(packed.n_rows)), values), weight
+    same = layers["lm_head"].packed is layers["model.embed_tokens"].packed
+    assert same == tied
+
+
+def test_a_file_of_codes_runs_as_its_layers_in_eager_torch(tmp_path: Path) -> None:
+    path = write(tmp_path / "m.gguf", "llama", build("llama"), Kind.Q4_1)
+    lines: list[str] = []
+    program = export_folder(path, capacity=32, report=lines.append)
+    assert lines[1] == (
+        "linear layers and embeddings: 15 of 4 bits in groups of 32 with minimums; "
+        "1 of 8 bits in groups of 32"
+    )
+    loaded = load_model(path, keep_codes=True)
+    quantize_layers(loaded.model, 32, codes=loaded.codes)
+    ids = torch.tensor([[5, 7, 299]])
+    with torch.no_grad():
+        wanted = Decoder(loaded.model, 32)(ids, torch.tensor([0]))
+    method = Runtime.get().load_program(program.buffer).load_method("forward")
+    assert_near(method.execute([ids, torch.tensor([0])])[0], wanted, F32_LAYERS)

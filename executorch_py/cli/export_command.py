@@ -7,6 +7,7 @@ import importlib.util
 import re
 import sys
 import traceback
+from collections.abc import Callable
 
 from executorch_py.cli.run import check_output
 from executorch_py.terminal_text import message_text
@@ -22,19 +23,27 @@ def export(options: argparse.Namespace) -> int:
         raise ValueError("--calibrate: expected --quantize int8 beside it, got none")
     if options.output:
         check_output(options.output, ".pte")
-    try:
+
+    def work() -> int:
         from executorch_py.export.command_line import export_model
 
         return export_model(options)
+
+    return with_messages(options, work)
+
+
+def with_messages(options: argparse.Namespace, work: Callable[[], int]) -> int:
+    """Runs a command that may raise anything, as the model's own code runs; returns exit codes."""
+    try:
+        return work()
     except Exception as error:
-        # Anything may be raised here: the model's own code runs.
         if options.verbose:
             traceback.print_exc()
-        print(f"executorch_py export: {error_text(error)}", file=sys.stderr)
+        print(f"executorch_py {options.command}: {_text(error)}", file=sys.stderr)
         return 1
 
 
-def error_text(error: Exception) -> str:
+def _text(error: Exception) -> str:
     """The message without the code that ExportError puts before it; foreign errors have a name."""
     text = message_text(re.sub(r"^\[ExportErrorType\.\w+\]: ", "", str(error)))
     own = type(error).__module__.startswith("executorch_py") or text.startswith(("--", "MODEL"))

@@ -37,7 +37,7 @@ _BOTH = inspect.signature(lambda *args, **kwargs: None)
 def export_model(options: Namespace) -> int:
     """Export the model of the options to a file; returns 0, or raises what went wrong."""
     output = Path(options.output) if options.output else Path(f"{_stem(options.model)}.pte")
-    with _quiet(options.verbose):
+    with quiet(options.verbose):
         model, exported, examples = _exported(options)
         reference = model
         if options.quantize:
@@ -197,8 +197,8 @@ def _lowered(exported: ExportedProgram, backend: str) -> ExecutorchProgramManage
 
 
 @contextlib.contextmanager
-def _quiet(verbose: bool) -> Iterator[None]:
-    """Without torch's warnings and logs; its prints are dropped with a TraceError only."""
+def quiet(verbose: bool) -> Iterator[None]:
+    """Without warnings and logs of torch and transformers; prints are dropped with a TraceError."""
     if verbose:
         yield
         return
@@ -207,7 +207,7 @@ def _quiet(verbose: bool) -> Iterator[None]:
     logging.disable(logging.ERROR)
     try:
         with warnings.catch_warnings(), contextlib.redirect_stderr(printed):
-            for package in ("torch", "torchao"):
+            for package in ("torch", "torchao", "transformers"):
                 warnings.filterwarnings("ignore", module=rf"{package}\b")
             yield
     except TraceError:

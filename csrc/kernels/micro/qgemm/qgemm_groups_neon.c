@@ -6,7 +6,7 @@
 #include "kernels/micro/qgemm/qgemm_vectors_neon.h"
 
 #define ISA(name) name##__neon
-#define MR 3
+#define MR PAIR_ROWS
 #define UNIT 1
 
 INLINE int32x4_t add_bytes(int32x4_t sum, int8x16_t bytes) {
@@ -86,41 +86,20 @@ INLINE void sum_group(const int8_t *a, size_t a_step, const int8_t *w, size_t gr
   }
 }
 
-// Adds the products of a quad of codes of 8 bits, of which two would not always fit in 16 bits.
-INLINE void add_quad_of_bytes(const int8_t *a, size_t a_step, const int8_t *w, size_t m,
-                              int32x4_t pairs[][2 * NV]) {
-  int8x16_t x[MR];
-  UNROLL for (size_t r = 0; r < m; r++) x[r] = four_bytes(a + r * a_step);
-  int8x16_t next = vld1q_s8(w);
-  UNROLL for (size_t v = 0; v < NV; v++) {
-    const int8x16_t b = next;
-    if (v + 1 < NV) next = vld1q_s8(w + (v + 1) * BYTES);
-    UNROLL for (size_t r = 0; r < m; r++) {
-      int16x8_t low = vmull_s8(vget_low_s8(b), vget_low_s8(x[r])), high = vmull_high_s8(b, x[r]);
-      __asm__ volatile("" : "+w"(low), "+w"(high));
-      pairs[r][2 * v] = vpadalq_s16(pairs[r][2 * v], low);
-      pairs[r][2 * v + 1] = vpadalq_s16(pairs[r][2 * v + 1], high);
-    }
-  }
-}
-
 // Adds the products of a group with codes of 8 bits; m is a constant where this is called.
 INLINE void sum_group_of_bytes(const int8_t *a, size_t a_step, const int8_t *w, size_t group,
                                size_t m, int32x4_t sums[][NV]) {
   int32x4_t pairs[MR][2 * NV];
   UNROLL for (size_t i = 0; i < m * 2 * NV; i++) pairs[i / NV / 2][i % (2 * NV)] = vdupq_n_s32(0);
   for (; group >= QUAD; group -= QUAD, a += QUAD, w += QUAD_BYTES) {
-    add_quad_of_bytes(a, a_step, w, m, pairs);
+    add_quad_pairs(pairs, a, a_step, w, m);
   }
   if (group > 0) {
     int8_t last[MR][BYTES];
     UNROLL for (size_t r = 0; r < m; r++) vst1q_s8(last[r], load_bytes(a + r * a_step, group));
-    add_quad_of_bytes(last[0], BYTES, w, m, pairs);
+    add_quad_pairs(pairs, last[0], BYTES, w, m);
   }
-  UNROLL for (size_t i = 0; i < m * NV; i++) {
-    const int32x4_t *const two = &pairs[i / NV][i % NV * 2];
-    sums[i / NV][i % NV] = vaddq_s32(sums[i / NV][i % NV], vpaddq_s32(two[0], two[1]));
-  }
+  add_pairs(m, pairs, sums);
 }
 
 #include "kernels/micro/qgemm/qgemm_groups_neon.body.h"

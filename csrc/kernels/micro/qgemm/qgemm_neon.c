@@ -6,26 +6,7 @@
 #include "kernels/micro/qgemm/qgemm_vectors_neon.h"
 
 #define ISA(name) name##__neon
-#define MR 3
-
-// Adds the products of one quad of m rows, which is a constant where this is called. The asm keeps
-// the order: otherwise gcc 12 makes more products than there are registers for.
-INLINE void add_quad(int32x4_t pairs[][2 * NV], const int8_t *a, size_t a_step, const int8_t *w,
-                     size_t m) {
-  int8x16_t x[MR];
-  UNROLL for (size_t r = 0; r < m; r++) x[r] = four_bytes(a + r * a_step);
-  int8x16_t next = vld1q_s8(w);
-  UNROLL for (size_t v = 0; v < NV; v++) {
-    const int8x16_t b = next;
-    if (v + 1 < NV) next = vld1q_s8(w + (v + 1) * BYTES);
-    UNROLL for (size_t r = 0; r < m; r++) {
-      int16x8_t low = vmull_s8(vget_low_s8(b), vget_low_s8(x[r])), high = vmull_high_s8(b, x[r]);
-      __asm__ volatile("" : "+w"(low), "+w"(high));
-      pairs[r][2 * v] = vpadalq_s16(pairs[r][2 * v], low);
-      pairs[r][2 * v + 1] = vpadalq_s16(pairs[r][2 * v + 1], high);
-    }
-  }
-}
+#define MR PAIR_ROWS
 
 // Adds the products of all quads.
 INLINE void multiply(const eti_qtile *t, size_t row, const int8_t *w, size_t ahead, size_t m,
@@ -35,12 +16,9 @@ INLINE void multiply(const eti_qtile *t, size_t row, const int8_t *w, size_t ahe
   UNROLL for (size_t i = 0; i < m * 2 * NV; i++) pairs[i / NV / 2][i % (2 * NV)] = vdupq_n_s32(0);
   for (size_t q = t->quads; q > 0; q--, a += QUAD, w += QUAD_BYTES) {
     __builtin_prefetch(w + ahead, 0, 2);
-    add_quad(pairs, a, t->a_step, w, m);
+    add_quad_pairs(pairs, a, t->a_step, w, m);
   }
-  UNROLL for (size_t i = 0; i < m * NV; i++) {
-    const int32x4_t *const two = &pairs[i / NV][i % NV * 2];
-    sums[i / NV][i % NV] = vaddq_s32(sums[i / NV][i % NV], vpaddq_s32(two[0], two[1]));
-  }
+  add_pairs(m, pairs, sums);
 }
 
 INLINE int32x4_t dot_quads(int32x4_t sum, int8x16_t taps, int8x16_t w) {

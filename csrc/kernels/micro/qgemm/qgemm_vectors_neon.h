@@ -20,6 +20,7 @@ enum {
   LANES = 4,               // of a vector of sums
   BYTES = 16,              // of a vector
   NV = NR / LANES,         // vectors of a panel
+  PAIR_ROWS = 3,           // rows whose sums of pairs leave registers for operands
 };
 
 // The same four bytes in each lane.
@@ -46,6 +47,33 @@ INLINE int8x16_t quads_of(int8x16_t both, size_t half) {
 
 INLINE void keep_order(int8x16_t *v) {
   __asm__ volatile("" : "+w"(*v));
+}
+
+// Adds the products of one quad of m ≤ PAIR_ROWS rows, a constant where this is called, to sums of
+// two products each, which would not always fit in 16 bits.
+INLINE void add_quad_pairs(int32x4_t pairs[][2 * NV], const int8_t *a, size_t a_step,
+                           const int8_t *w, size_t m) {
+  int8x16_t x[PAIR_ROWS];
+  UNROLL for (size_t r = 0; r < m; r++) x[r] = four_bytes(a + r * a_step);
+  int8x16_t next = vld1q_s8(w);
+  UNROLL for (size_t v = 0; v < NV; v++) {
+    const int8x16_t b = next;
+    if (v + 1 < NV) next = vld1q_s8(w + (v + 1) * BYTES);
+    UNROLL for (size_t r = 0; r < m; r++) {
+      int16x8_t low = vmull_s8(vget_low_s8(b), vget_low_s8(x[r])), high = vmull_high_s8(b, x[r]);
+      __asm__ volatile("" : "+w"(low), "+w"(high));
+      pairs[r][2 * v] = vpadalq_s16(pairs[r][2 * v], low);
+      pairs[r][2 * v + 1] = vpadalq_s16(pairs[r][2 * v + 1], high);
+    }
+  }
+}
+
+// Adds the sums of pairs to those of columns.
+INLINE void add_pairs(size_t m, int32x4_t pairs[][2 * NV], int32x4_t sums[][NV]) {
+  UNROLL for (size_t i = 0; i < m * NV; i++) {
+    const int32x4_t *const two = &pairs[i / NV][i % NV * 2];
+    sums[i / NV][i % NV] = vaddq_s32(sums[i / NV][i % NV], vpaddq_s32(two[0], two[1]));
+  }
 }
 
 #if defined(__ARM_FEATURE_DOTPROD)

@@ -51,9 +51,14 @@ def _plain(dtype: torch.dtype) -> Callable[[torch.Tensor], torch.Tensor]:
     return values
 
 
+def f16_at(data: torch.Tensor, at: int) -> torch.Tensor:
+    """The f16 at a byte of each block, [blocks, 1]."""
+    return data[:, at : at + 2].contiguous().view(torch.float16)
+
+
 def half_at(data: torch.Tensor, at: int) -> torch.Tensor:
     """The f16 at a byte of each block, as f32 [blocks, 1]."""
-    return data[:, at : at + 2].contiguous().view(torch.float16).to(torch.float32)
+    return f16_at(data, at).to(torch.float32)
 
 
 def codes_of_4_bits(data: torch.Tensor, at: int) -> torch.Tensor:

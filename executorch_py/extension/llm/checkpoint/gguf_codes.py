@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 
 from executorch_py.extension.llm.checkpoint.gguf import Packed
-from executorch_py.extension.llm.checkpoint.gguf_blocks import codes_of_4_bits
+from executorch_py.extension.llm.checkpoint.gguf_blocks import codes_of_4_bits, f16_at
 
 # Terms of a block of each type below.
 GROUP = 32
@@ -23,7 +23,7 @@ class Codes:
     """Blocks of 32 terms: x = scale · number + minimum."""
 
     numbers: torch.Tensor  # i8 [blocks, 32]
-    scales: torch.Tensor  # f16 [blocks]
+    scales: torch.Tensor  # f16 [blocks, 1]
     minimums: torch.Tensor | None
 
 
@@ -34,20 +34,16 @@ class _Kind:
     codes: Callable[[torch.Tensor], Codes]  # of u8 [blocks, bytes]
 
 
-def _half_at(data: torch.Tensor, at: int) -> torch.Tensor:
-    return data[:, at : at + 2].contiguous().view(torch.float16).reshape(-1)
-
-
 def _q4_0(data: torch.Tensor) -> Codes:
-    return Codes(codes_of_4_bits(data, 2).to(torch.int8) - 8, _half_at(data, 0), None)
+    return Codes(codes_of_4_bits(data, 2).to(torch.int8) - 8, f16_at(data, 0), None)
 
 
 def _q4_1(data: torch.Tensor) -> Codes:
-    return Codes(codes_of_4_bits(data, 4).to(torch.int8), _half_at(data, 0), _half_at(data, 2))
+    return Codes(codes_of_4_bits(data, 4).to(torch.int8), f16_at(data, 0), f16_at(data, 2))
 
 
 def _q8_0(data: torch.Tensor) -> Codes:
-    return Codes(data[:, 2:].view(torch.int8), _half_at(data, 0), None)
+    return Codes(data[:, 2:].view(torch.int8), f16_at(data, 0), None)
 
 
 _KINDS = {

@@ -19,7 +19,7 @@ _MEGABYTE = 10**6
 
 
 def export_folder(
-    folder: str | Path,
+    source: str | Path,
     *,
     capacity: int = 2048,
     prefill: int = 512,
@@ -27,7 +27,7 @@ def export_folder(
     group: int | None = 32,
     report: Callable[[str], None] | None = None,
 ) -> ExecutorchProgramManager:
-    """The program of a decoder: `folder` has its config.json and weights, or is a GGUF file.
+    """The program of a decoder: `source` is a folder with config.json and weights, or a GGUF file.
 
     The method forward(tokens i64 [1, S], input_pos i64 [1]) returns the logits f32 [1, vocabulary]
     of the last of 1 … `prefill` tokens. The caches have `capacity` positions of f32, f16 or i8, as
@@ -40,7 +40,7 @@ def export_folder(
     UnsupportedDecoder for attention that is not supported, before any weight is read.
     """
     say = report or (lambda line: None)
-    loaded = load_model(Path(folder), keep_codes=group is not None)
+    loaded = load_model(Path(source), keep_codes=group is not None)
     model = loaded.model
     say(f"{type(model).__name__}: {sum(p.numel() for p in model.parameters()):,} weights")
     if loaded.unused:
@@ -51,7 +51,7 @@ def export_folder(
         if left:
             say(f"left in f32: {_some(list(left))}")
     widen_parameters(model)
-    decoder = Decoder(model, capacity, prefill=prefill, cache=cache)
+    decoder = Decoder(model, capacity, prefill=prefill, cache=cache, layers=loaded.layers)
     say(
         f"caches: {capacity} positions of {cache}, {decoder.cache_bytes / _MEGABYTE:.1f} MB; "
         f"calls of up to {decoder.prefill} tokens"

@@ -82,6 +82,7 @@ def config_of(file: Gguf) -> Any:
     from transformers import AutoConfig
 
     architecture = _architecture(file)
+    _check_sizes(file)
     values = {name: _value(file, key) for key, name in _SIZES.items()}
     for key, name in _OPTIONAL.items():
         value = file.metadata.get(f"{architecture}.{key}")
@@ -157,9 +158,23 @@ def _architecture(file: Gguf) -> str:
 def _value(file: Gguf, key: str) -> Any:
     full = f"{_architecture(file)}.{key}"
     value = file.metadata.get(full)
-    if not isinstance(value, int | float):
-        raise CheckpointError(f"{file.where}: {full}: expected a number, got {quoted(str(value))}")
+    if not isinstance(value, int | float) or value <= 0:
+        raise CheckpointError(
+            f"{file.where}: {full}: expected a positive number, got {quoted(str(value))}"
+        )
     return value
+
+
+def _check_sizes(file: Gguf) -> None:
+    """Checks sizes against the tensors, before a model of these sizes is made."""
+    layers = {name.split(".")[1] for name in file if name.startswith("blk.")}
+    found = {"block_count": len(layers), "embedding_length": _table_shape(file)[1]}
+    for key, size in found.items():
+        if _value(file, key) != size:
+            raise CheckpointError(
+                f"{file.where}: {_architecture(file)}.{key}: expected {size} as in the tensors, "
+                f"got {_value(file, key)}"
+            )
 
 
 def _table_shape(file: Gguf) -> tuple[int, ...]:
@@ -220,12 +235,12 @@ def _order(file: Gguf, name: str, architecture: str) -> torch.Tensor | None:
     counts = {".attn_q.": "attention.head_count", ".attn_k.": "attention.head_count_kv"}
     for part, key in counts.items():
         if architecture == "llama" and part in name:
-            return _halves(file.packed[name].shape[0], int(_value(file, key)))
+            n, heads = file.packed[name].shape[0], int(_value(file, key))
+            if n % (2 * heads) != 0:
+                raise CheckpointError(
+                    f"{file.where}: tensor {quoted(name)}: expected rows in a multiple of 2 x "
+                    f"{heads} heads, got {n}"
+                )
+            # Rows of a head's halves alternate.
+            return torch.arange(n).reshape(heads, -1, 2).transpose(1, 2).reshape(-1)
     return None
-
-
-def _halves(n: int, heads: int) -> torch.Tensor:
-    """The stored row of each row of transformers: those of a head's halves alternate."""
-    if heads < 1 or n % (2 * heads) != 0:
-        raise CheckpointError(f"expected rows in a multiple of 2 x {heads} heads, got {n}")
-    return torch.arange(n).reshape(heads, n // (2 * heads), 2).transpose(1, 2).reshape(-1)

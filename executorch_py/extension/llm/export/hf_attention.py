@@ -7,7 +7,7 @@ values of all new positions. The one registered here appends keys and values to 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -79,7 +79,7 @@ def attend(
     layer, cache = state.layers[index], state.caches[index]
     slots = layer.slots(state.capacity, state.prefill)
     if layer.window > slots:  # all positions fit, so that the window ends none of them
-        layer = AttentionLayer(**{**vars(layer), "window": 0})
+        layer = replace(layer, window=0)
     out = torch.ops.executorch_py.cached_attention(
         q,
         k,

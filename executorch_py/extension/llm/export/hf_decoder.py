@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch.export import ExportedProgram
 
 from executorch_py.exir import (
     ExecutorchBackendConfig,
@@ -30,7 +31,8 @@ class Decoder(torch.nn.Module):
     all, [1, S, vocabulary], with `all_logits`. Keys and values are kept in buffers from call to
     call: of `capacity` positions, or where a layer sees only a window of them, of the window and
     the longest call. A call has at most `prefill` tokens. The buffers hold f32, f16 or, with a
-    scale for each position and head, i8: `cache` is the kind.
+    scale for each position and head, i8: `cache` is the kind. `layers` is what attention_layers
+    found before, if anything.
     """
 
     def __init__(
@@ -41,6 +43,7 @@ class Decoder(torch.nn.Module):
         prefill: int | None = None,
         cache: str = "f32",
         all_logits: bool = False,
+        layers: dict[int, AttentionLayer] | None = None,
     ) -> None:
         super().__init__()
         prefill = capacity if prefill is None else min(prefill, capacity)
@@ -49,7 +52,7 @@ class Decoder(torch.nn.Module):
             raise ValueError(f"{name}: expected {_LEAST_PREFILL} or more, got {prefill}")
         self.model, self.all_logits = model, all_logits
         self.capacity, self.prefill = capacity, prefill
-        self.layers = attention_layers(model)
+        self.layers = attention_layers(model) if layers is None else layers
         self.state = DecodeState(capacity=capacity, prefill=prefill, layers=self.layers)
         self.cache_names: dict[int, list[str]] = {}
         for i, layer in self.layers.items():
@@ -106,15 +109,20 @@ def attention_layers(model: Any) -> dict[int, AttentionLayer]:
     return state.layers
 
 
-def export_decoder(
-    decoder: Decoder, constant_methods: dict[str, Any] | None = None
-) -> ExecutorchProgramManager:
-    """The program of a decoder for this project's runtime, for 1 … `decoder.prefill` new tokens."""
+def capture(decoder: Decoder) -> ExportedProgram:
+    """The graph of a decoder for 1 … `decoder.prefill` new tokens, its rotary embeddings fused."""
     length = torch.export.Dim("length", max=decoder.prefill)
     example = (torch.zeros(1, 2, dtype=torch.int64), torch.zeros(1, dtype=torch.int64))
     shapes = {"tokens": {1: length}, "input_pos": None}
     with torch.no_grad():
         exported = torch.export.export(decoder, example, dynamic_shapes=shapes, strict=False)
     fuse_rotary(exported.graph_module)
-    edge = to_edge(exported, constant_methods=constant_methods)
+    return exported
+
+
+def export_decoder(
+    decoder: Decoder, constant_methods: dict[str, Any] | None = None
+) -> ExecutorchProgramManager:
+    """The program of a decoder for this project's runtime, for 1 … `decoder.prefill` new tokens."""
+    edge = to_edge(capture(decoder), constant_methods=constant_methods)
     return edge.to_executorch(ExecutorchBackendConfig(own_operators=True))

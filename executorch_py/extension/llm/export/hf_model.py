@@ -1,7 +1,8 @@
 """A causal language model from a folder in the layout of transformers or a GGUF file.
 
 The model is built from its configuration without values; each parameter is then a tensor of the
-mapped checkpoint, so that no weight is copied before it is quantized.
+mapped checkpoint, so that no weight is copied before it is quantized. Weights of a GGUF file stay
+its codes, or where these cannot be packed, are dequantized to f32, all of them at once.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ from executorch_py.extension.llm.export.gguf_model import (
     scale_frequencies,
     tensors_of,
 )
+from executorch_py.extension.llm.export.hf_attention import AttentionLayer
 from executorch_py.extension.llm.export.hf_decoder import attention_layers
+from executorch_py.extension.llm.export.quantized_linear import check_finite
 from executorch_py.terminal_text import quoted_list
 
 
@@ -31,6 +34,7 @@ class Loaded:
 
     model: Any
     unused: list[str]  # tensors of the checkpoint that are no parameter
+    layers: dict[int, AttentionLayer]
     # Quantized weights by their parameters' names. These parameters have no values.
     codes: dict[str, Packed]
 
@@ -45,11 +49,13 @@ def load_model(path: Path, *, keep_codes: bool = False) -> Loaded:
 
     if path.is_dir():
         model = _build(AutoConfig.from_pretrained(path))
+        layers = attention_layers(model)
         checkpoint = open_folder(path)
         set_parameters(model, checkpoint)
-        return Loaded(model, unused_tensors(model, checkpoint), {})
+        return Loaded(model, unused_tensors(model, checkpoint), layers, {})
     file = open_gguf(path)
     model = _build(config_of(file))
+    layers = attention_layers(model)
     checkpoint = tensors_of(file)
     codes = codes_of(file) if keep_codes else {}
     for name, source in _tied(model).items():
@@ -57,7 +63,7 @@ def load_model(path: Path, *, keep_codes: bool = False) -> Loaded:
             codes.setdefault(name, codes[source])
     set_parameters(model, checkpoint, codes)
     scale_frequencies(model, file)
-    return Loaded(model, unused_tensors(model, checkpoint), codes)
+    return Loaded(model, unused_tensors(model, checkpoint), layers, codes)
 
 
 def _tied(model: Any) -> dict[str, str]:
@@ -73,7 +79,6 @@ def _build(config: Any) -> Any:
     with no_init_weights():
         build: Any = AutoModelForCausalLM.from_config
         model = build(config, dtype=torch.float32)
-    attention_layers(model)
     return model.eval()
 
 
@@ -127,9 +132,7 @@ def widen_parameters(model: torch.nn.Module) -> None:
     for place, module in model.named_modules():
         for name, parameter in list(module.named_parameters(recurse=False)):
             if id(parameter) not in made:
-                if not bool(parameter.isfinite().all()):
-                    full = f"{place}.{name}" if place else name
-                    raise CheckpointError(f"{full}: expected finite numbers, got NaN or infinity")
+                check_finite(f"{place}.{name}" if place else name, parameter)
                 wide = parameter
                 if parameter.dtype != torch.float32:
                     values = parameter.to(torch.float32)

@@ -20,6 +20,7 @@ import torch
 
 from executorch_py.exir.dialects import integer_ops
 from executorch_py.exir.dialects.quantized_ops import register_quantized_ops
+from executorch_py.extension.llm.checkpoint import CheckpointError
 from executorch_py.extension.llm.checkpoint.gguf import Packed
 from executorch_py.extension.llm.checkpoint.gguf_codes import GROUP, codes_of_rows, kind_of
 
@@ -36,10 +37,6 @@ def group_scales(rows: torch.Tensor, bits: int) -> torch.Tensor:
     greatest = rows.abs().amax(-1)
     scales = (greatest / ((2**bits - 1) / 2)).to(torch.bfloat16)
     return torch.where(scales == 0, torch.ones_like(scales), scales)
-
-
-class NotFinite(ValueError):
-    """A weight with NaN or infinity, or with magnitudes that a scale in bfloat16 cannot hold."""
 
 
 class PackedRows(torch.nn.Module):
@@ -85,8 +82,6 @@ class PackedRows(torch.nn.Module):
             for first, last in _row_blocks(n, k):
                 rows = matrix[first:last].to(torch.float32).reshape(last - first, -1, group)
                 scales = group_scales(rows, bits)
-                if not bool(scales.isfinite().all()):
-                    raise NotFinite("expected finite numbers, got NaN or infinity")
                 codes = (rows / scales.to(torch.float32).unsqueeze(-1)).round_()
                 packed._place(first, codes.clamp_(-limit, limit - 1).to(torch.int8), scales)
         return packed
@@ -222,7 +217,8 @@ def quantize_layers(
     A layer whose rows are not a multiple of the group, or that `keep` names, stays float. The
     result has the reason of each of these by name. A weight in `codes`, by its parameter's name, is
     packed from these codes, whatever the parameter holds. An embedding whose table is also the
-    weight of a linear layer shares its packed bytes. NotFinite names a weight with NaN or infinity.
+    weight of a linear layer shares its packed bytes. CheckpointError names a parameter with NaN or
+    infinity.
     """
     left: dict[str, str] = {}
     packed: dict[int, PackedRows] = {}  # by the address of the float weight
@@ -234,6 +230,7 @@ def quantize_layers(
             left[place.name] = reason
             continue
         made = QuantizedLinear(_packed(place.name, layer.weight, group, bits, tensor), layer.bias)
+        check_finite(f"{place.name}.bias", made.addends)
         packed[layer.weight.data_ptr()] = made.packed
         place.replace(made)
     for place in _children(model, torch.nn.Embedding):
@@ -253,17 +250,18 @@ def _packed(
     name: str, weight: torch.Tensor, group: int, bits: int, tensor: Packed | None
 ) -> PackedRows:
     """The packed rows of a layer's weight, or of the codes that a file has for it."""
-    try:
-        rows = (
-            PackedRows.quantized(weight, group, bits)
-            if tensor is None
-            else PackedRows.from_gguf(tensor)
-        )
-        if not bool(rows.sums.isfinite().all()):
-            raise NotFinite("expected finite numbers, got NaN or infinity")
-        return rows
-    except NotFinite as error:
-        raise NotFinite(f"{name}.weight: {error}") from None
+    if tensor is None:
+        rows = PackedRows.quantized(weight, group, bits)
+    else:
+        rows = PackedRows.from_gguf(tensor)
+    check_finite(f"{name}.weight", rows.sums)  # of all numbers
+    return rows
+
+
+def check_finite(name: str, numbers: torch.Tensor) -> None:
+    """CheckpointError for a parameter whose numbers, or the sums of them, are not finite."""
+    if not bool(numbers.isfinite().all()):
+        raise CheckpointError(f"{name}: expected finite numbers, got NaN or infinity")
 
 
 @dataclass(frozen=True)

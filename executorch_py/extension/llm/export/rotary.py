@@ -29,11 +29,10 @@ class _Rotation(NamedTuple):
     sin: Node
 
 
-def fuse_rotary(module: GraphModule) -> int:
-    """Moves rotary embeddings of a captured graph into its attention; returns how many."""
+def fuse_rotary(module: GraphModule) -> None:
+    """Moves rotary embeddings of a captured graph into its attention."""
     graph = module.graph
     tables: dict[Node, Node] = {}
-    n_fused = 0
     for node in graph.nodes:
         if node.target is not torch.ops.executorch_py.cached_attention.default:
             continue
@@ -45,11 +44,9 @@ def fuse_rotary(module: GraphModule) -> int:
             if cos is None and a is not None and b is not None and a[1:] == b[1:]:
                 arguments[:2] = [_transpose(graph, r.x) for r in (a, b)]
                 arguments += [_table(graph, table, tables) for table in a[1:]]
-                n_fused += 1
         node.args = (*arguments, *node.args[len(arguments) :])
     graph.eliminate_dead_code()
     module.recompile()
-    return n_fused
 
 
 # ---- the pattern

@@ -98,11 +98,18 @@ def test_a_tensor_that_the_model_does_not_use_is_reported(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
 @pytest.mark.parametrize("group", [32, None], ids=["4 bits", "f32"])
-@pytest.mark.parametrize("name", ["model.layers.0.mlp.up_proj.weight", "model.norm.weight"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "model.layers.0.mlp.up_proj.weight",
+        "model.layers.0.mlp.up_proj.bias",
+        "model.norm.weight",
+    ],
+)
 def test_weights_that_are_not_finite_are_refused_by_name(
     tmp_path: Path, name: str, group: int | None, bad: float
 ) -> None:
-    saved(tmp_path)
+    saved(tmp_path, mlp_bias=True)
     tensors = load_file(tmp_path / WEIGHTS)
     tensors[name].reshape(-1)[5] = bad
     save_file(tensors, tmp_path / WEIGHTS)

@@ -8,8 +8,8 @@ from typing import Any
 import gguf
 import pytest
 import torch
-import transformers
 from gguf import GGMLQuantizationType as Kind
+from support.decoders import SCALED_ROPE, build
 from support.tolerance import F32_LAYERS, assert_near
 
 from executorch_py.extension.llm.checkpoint import CheckpointError
@@ -22,26 +22,6 @@ from executorch_py.extension.llm.export.quantized_linear import (
 )
 from executorch_py.runtime import Runtime
 
-SIZES = {
-    "vocab_size": 300,
-    "hidden_size": 64,
-    "intermediate_size": 96,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "max_position_embeddings": 128,
-    "pad_token_id": 0,
-    "bos_token_id": 1,
-    "eos_token_id": 2,
-}
-SCALED_ROPE = {
-    "rope_type": "llama3",
-    "rope_theta": 10000.0,
-    "factor": 8.0,
-    "low_freq_factor": 1.0,
-    "high_freq_factor": 4.0,
-    "original_max_position_embeddings": 64,
-}
 # Name -> architecture of the file, class of the model, its configuration beside the sizes.
 MODELS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "llama": ("llama", "Llama", {}),
@@ -52,7 +32,7 @@ MODELS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "qwen3": ("qwen3", "Qwen3", {"head_dim": 32}),
     "phi3": ("phi3", "Phi3", {"partial_rotary_factor": 0.5}),
     "gemma2": ("gemma2", "Gemma2", {"head_dim": 32, "sliding_window": 6}),
-    "gemma3": ("gemma3", "Gemma3Text", {"head_dim": 32, "sliding_window": 6}),
+    "gemma3": ("gemma3", "Gemma3", {"head_dim": 32, "sliding_window": 6}),
 }
 PARTS = {
     "self_attn.q_proj": "attn_q",
@@ -76,11 +56,9 @@ GEMMA_NORMS = {
 }
 
 
-def build(name: str) -> Any:
-    _, prefix, more = MODELS[name]
-    torch.manual_seed(0)
-    config = getattr(transformers, f"{prefix}Config")(**SIZES, **more)
-    model = getattr(transformers, f"{prefix.removesuffix('Text')}ForCausalLM")(config).eval()
+def model_of(name: str) -> Any:
+    """A model whose norms and biases are random, too."""
+    model = build(*MODELS[name][1:])
     for key, parameter in model.named_parameters():
         if "norm" in key:
             torch.nn.init.uniform_(parameter, 0.5, 1.5)
@@ -125,7 +103,7 @@ def write(path: Path, name: str, model: Any, kind: Kind | None = None, **changes
     }
     for key, value in numbers.items():
         if value is not None and key != changes.get("without"):
-            writer.add_uint32(f"{architecture}.{key}", value)
+            writer.add_uint32(f"{architecture}.{key}", changes.get("sizes", {}).get(key, value))
     writer.add_float32(f"{architecture}.attention.layer_norm_rms_epsilon", config.rms_norm_eps)
     if architecture == "phi3":
         writer.add_uint32("phi3.rope.dimension_count", 8)
@@ -166,7 +144,7 @@ def logits(model: Any) -> torch.Tensor:
 def test_a_file_gives_the_logits_of_the_model_that_it_was_written_from(
     tmp_path: Path, name: str
 ) -> None:
-    model = build(name)
+    model = model_of(name)
     whole = load_model(write(tmp_path / "m.gguf", name, model))
     assert not whole.unused and not whole.codes
     loaded = whole.model
@@ -176,7 +154,7 @@ def test_a_file_gives_the_logits_of_the_model_that_it_was_written_from(
 
 
 def test_the_program_of_a_file_gives_the_logits_of_its_model(tmp_path: Path) -> None:
-    model = build("llama")
+    model = model_of("llama")
     path = write(tmp_path / "m.gguf", "llama", model)
     program = export_folder(path, capacity=32, group=None)
     method = Runtime.get().load_program(program.buffer).load_method("forward")
@@ -187,14 +165,25 @@ def test_the_program_of_a_file_gives_the_logits_of_its_model(tmp_path: Path) -> 
 
 
 def test_an_unknown_architecture_is_named_beside_the_known_ones(tmp_path: Path) -> None:
-    path = write(tmp_path / "m.gguf", "llama", build("llama"), architecture="mamba")
+    path = write(tmp_path / "m.gguf", "llama", model_of("llama"), architecture="mamba")
     with pytest.raises(CheckpointError, match=r"expected one of llama, .*, got 'mamba'"):
         load_model(path)
 
 
+@pytest.mark.parametrize("key", ["block_count", "embedding_length"])
+def test_a_size_that_contradicts_the_tensors_is_refused_before_a_model_is_made(
+    tmp_path: Path, key: str
+) -> None:
+    path = write(tmp_path / "m.gguf", "llama", model_of("llama"), sizes={key: 4_000_000_000})
+    with pytest.raises(CheckpointError, match=rf"{key}: expected \d+ as in the tensors, got"):
+        load_model(path)
+
+
 def test_a_size_that_is_missing_is_named(tmp_path: Path) -> None:
-    path = write(tmp_path / "m.gguf", "llama", build("llama"), without="block_count")
-    with pytest.raises(CheckpointError, match=r"llama\.block_count: expected a number, got 'None'"):
+    path = write(tmp_path / "m.gguf", "llama", model_of("llama"), without="block_count")
+    with pytest.raises(
+        CheckpointError, match=r"block_count: expected a positive number, got 'None'"
+    ):
         load_model(path)
 
 
@@ -202,7 +191,7 @@ def test_a_size_that_is_missing_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", [Kind.Q4_0, Kind.Q4_1, Kind.Q8_0])
 def test_codes_of_a_file_are_packed_without_loss(tmp_path: Path, kind: Kind, tied: bool) -> None:
     name = "llama, tied" if tied else "llama"
-    path = write(tmp_path / "m.gguf", name, build(name), kind)
+    path = write(tmp_path / "m.gguf", name, model_of(name), kind)
     by_value, by_code = load_model(path).model, load_model(path, keep_codes=True)
     wanted = {
         f"{place}.weight": layer.weight
@@ -221,7 +210,7 @@ def test_codes_of_a_file_are_packed_without_loss(tmp_path: Path, kind: Kind, tie
 
 
 def test_a_file_of_codes_runs_as_its_layers_in_eager_torch(tmp_path: Path) -> None:
-    path = write(tmp_path / "m.gguf", "llama", build("llama"), Kind.Q4_1)
+    path = write(tmp_path / "m.gguf", "llama", model_of("llama"), Kind.Q4_1)
     lines: list[str] = []
     program = export_folder(path, capacity=32, report=lines.append)
     assert lines[1] == (

@@ -6,23 +6,15 @@ from typing import Any
 
 import pytest
 import torch
-import transformers
+from support.decoders import SCALED_ROPE, build
 from support.tolerance import F32_LAYERS, assert_near
 
 from executorch_py.extension.llm.export.hf_attention import UnsupportedDecoder
-from executorch_py.extension.llm.export.hf_decoder import Decoder, export_decoder
+from executorch_py.extension.llm.export.hf_decoder import Decoder, capture, export_decoder
 from executorch_py.extension.llm.export.quantized_linear import quantize_layers
 from executorch_py.runtime import Runtime
 
 N_TOKENS, CAPACITY = 20, 32
-SCALED_ROPE = {
-    "rope_type": "llama3",
-    "rope_theta": 10000.0,
-    "factor": 8.0,
-    "low_freq_factor": 1.0,
-    "high_freq_factor": 4.0,
-    "original_max_position_embeddings": 64,
-}
 LONG_ROPE = {
     "rope_type": "longrope",
     "rope_theta": 10000.0,
@@ -83,27 +75,6 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
         "layer_types: expected full_attention or sliding_attention, got chunked_attention",
     ),
 }
-# Classes of configurations that are not named as their models.
-CONFIGS = {"Gemma3": "Gemma3Text"}
-
-
-def build(prefix: str, more: dict[str, Any]) -> Any:
-    sizes = {
-        "hidden_size": 64,
-        "intermediate_size": 128,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
-        "vocab_size": 300,
-        "max_position_embeddings": 512,
-        "pad_token_id": 0,
-        "bos_token_id": 1,
-        "eos_token_id": 2,
-    }
-    torch.manual_seed(0)
-    config = getattr(transformers, f"{CONFIGS.get(prefix, prefix)}Config")(**{**sizes, **more})
-    name = f"{prefix}ForCausalLM"
-    return getattr(transformers, name)(config).eval()
 
 
 def tokens() -> torch.Tensor:
@@ -155,12 +126,17 @@ def test_a_prompt_in_pieces_gives_the_bits_of_the_prompt_at_once() -> None:
     assert torch.equal(call(method, ids[:, 8:], 8), at_once)
 
 
-def test_rotary_embeddings_are_computed_by_the_attention() -> None:
-    for prefix, more in (FAMILIES["Phi-4-mini, partial rope"], FAMILIES["Qwen3, norms of q and k"]):
-        program = export_decoder(Decoder(build(prefix, more), CAPACITY))
-        names = {op.name for op in program.executorch_program.execution_plan[0].operators}
-        assert "executorch_py::cached_attention" in names
-        assert "aten::neg" not in names
+@pytest.mark.parametrize(
+    "name", ["Phi-4-mini, partial rope", "Qwen3, norms of q and k", "Gemma 3, two rotary tables"]
+)
+def test_rotary_embeddings_are_computed_by_the_attention(name: str) -> None:
+    graph = capture(Decoder(build(*FAMILIES[name]), CAPACITY)).graph
+    attention = torch.ops.executorch_py.cached_attention.default
+    calls = [node for node in graph.nodes if node.target is attention]
+    assert len(calls) == 2
+    for call in calls:
+        assert call.args[3] is not None and call.args[4] is not None  # cos, sin
+    assert not [node for node in graph.nodes if node.target is torch.ops.aten.neg.default]
 
 
 @pytest.mark.parametrize("kind", ["f32", "f16", "i8"])

@@ -151,6 +151,13 @@ class Program:
         """Keys of each external data file."""
     def buffer(self) -> npt.NDArray[np.uint8]:
         """The file's bytes, not copied, read-only."""
+    def data_buffers(self) -> list[npt.NDArray[np.uint8]]:
+        """The bytes of each external data file, not copied, read-only."""
+    def planned_buffers(self) -> list[npt.NDArray[np.uint8]]:
+        """The planned memory of all methods loaded so far: their state, and values of the last run.
+
+        Writable: bytes of another program over the same file continue its state.
+        """
     def close(self) -> None:
         """Closes the program and its methods, waiting for one that runs. May be called twice."""
 

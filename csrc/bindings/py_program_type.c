@@ -203,18 +203,51 @@ static PyObject *program_data_keys(PyObject *object, PyObject *unused) {
   return lists;
 }
 
+// An array rather than a memoryview: it keeps the bytes alive after close().
+static PyObject *array_over(py_memory *memory, int flags) {
+  npy_intp size = (npy_intp)memory->size;
+  PyObject *array =
+      PyArray_New(&PyArray_Type, 1, &size, NPY_UBYTE, NULL, memory->data, 0, flags, NULL);
+  if (array == NULL) return NULL;
+  if (PyArray_SetBaseObject((PyArrayObject *)array, Py_NewRef((PyObject *)memory)) < 0)
+    Py_CLEAR(array);
+  return array;
+}
+
+static int append_array(PyObject *list, py_memory *memory, int flags) {
+  PyObject *array = array_over(memory, flags);
+  const int result = array == NULL ? -1 : PyList_Append(list, array);
+  Py_XDECREF(array);
+  return result;
+}
+
 static PyObject *program_buffer(PyObject *object, PyObject *unused) {
   (void)unused;
   py_program *self = (py_program *)object;
   if (check_open(self) < 0) return NULL;
-  // An array rather than a memoryview: it keeps the bytes alive after close().
-  npy_intp size = (npy_intp)self->memory->size;
-  PyObject *array = PyArray_New(&PyArray_Type, 1, &size, NPY_UBYTE, NULL, self->memory->data, 0,
-                                NPY_ARRAY_CARRAY_RO, NULL);
-  if (array == NULL) return NULL;
-  if (PyArray_SetBaseObject((PyArrayObject *)array, Py_NewRef((PyObject *)self->memory)) < 0)
-    Py_CLEAR(array);
-  return array;
+  return array_over(self->memory, NPY_ARRAY_CARRAY_RO);
+}
+
+static PyObject *program_data_buffers(PyObject *object, PyObject *unused) {
+  (void)unused;
+  py_program *self = (py_program *)object;
+  if (check_open(self) < 0) return NULL;
+  PyObject *list = PyList_New(0);
+  for (size_t i = 0; list != NULL && i < self->n_data; i++)
+    if (append_array(list, self->data[i].memory, NPY_ARRAY_CARRAY_RO) < 0) Py_CLEAR(list);
+  return list;
+}
+
+static PyObject *program_planned_buffers(PyObject *object, PyObject *unused) {
+  (void)unused;
+  py_program *self = (py_program *)object;
+  if (check_open(self) < 0) return NULL;
+  PyObject *list = PyList_New(0);
+  for (size_t i = 0; list != NULL && i < self->n_planned; i++) {
+    if (self->planned[i] == NULL) continue;
+    if (append_array(list, self->planned[i], NPY_ARRAY_CARRAY) < 0) Py_CLEAR(list);
+  }
+  return list;
 }
 
 static PyObject *program_get_closed(PyObject *object, void *unused) {
@@ -260,6 +293,10 @@ static PyMethodDef program_methods[] = {
      "data_keys($self)\n--\n\nKeys of each external data file."},
     {"buffer", program_buffer, METH_NOARGS,
      "buffer($self)\n--\n\nThe file's bytes as a read-only array, not copied."},
+    {"data_buffers", program_data_buffers, METH_NOARGS,
+     "data_buffers($self)\n--\n\nThe bytes of each external data file, likewise."},
+    {"planned_buffers", program_planned_buffers, METH_NOARGS,
+     "planned_buffers($self)\n--\n\nThe planned memory of loaded methods, as writable arrays."},
     {"close", program_close, METH_NOARGS,
      "close($self)\n--\n\nCloses the program and its methods."},
     {NULL, NULL, 0, NULL},

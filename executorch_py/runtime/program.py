@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -34,9 +35,13 @@ class Program:
     A program keeps the file's bytes alive.
     """
 
-    def __init__(self, program: _C.Program, data: Any = None) -> None:
+    def __init__(
+        self, program: _C.Program, data: Any = None, options: Mapping[str, Any] | None = None
+    ) -> None:
         self._program = program
         self._data = data  # kept alive for a script that made the program of it
+        self._options = dict(options or {})  # of open_program, for reopened()
+        self._sha256: str | None = None
         self._names = tuple(program.method_names())
         self._methods: dict[str, Method] = {}
         self._infos: dict[str, dict[str, Any]] = {}
@@ -107,6 +112,29 @@ class Program:
     @property
     def n_threads(self) -> int:
         return self._program.n_threads
+
+    def reopened(self) -> Program:
+        """A program over the same bytes, not copied, with methods and state of its own."""
+        again = open_program(
+            self._program.buffer(),
+            self._program.data_buffers(),
+            verification=_C.VERIFY_MINIMAL,
+            **self._options,
+        )
+        program = Program(again, self._data, self._options)
+        program._sha256 = self._sha256
+        return program
+
+    @property
+    def sha256(self) -> str:
+        """SHA-256 of the program's bytes and its external data, which is read once for it."""
+        if self._sha256 is None:
+            digest = hashlib.sha256()
+            for content in (self._program.buffer(), *self._program.data_buffers()):
+                digest.update(len(content).to_bytes(8, "little"))
+                digest.update(content.data)
+            self._sha256 = digest.hexdigest()
+        return self._sha256
 
     @property
     def closed(self) -> bool:

@@ -122,14 +122,11 @@ class Runtime:
             raise NotSupported(no_etdump("enable_etdump"))
         threads = _default_threads if n_threads is None else whole_number("n_threads", n_threads)
         level = _level(verification)
+        options = {"n_threads": threads, "xnnpack": xnnpack_options(backend_options)}
         program = open_program(
-            _source(data, "data"),
-            _data_files(data_path),
-            verification=level,
-            n_threads=threads,
-            xnnpack=xnnpack_options(backend_options),
+            _source(data, "data"), _data_files(data_path), verification=level, **options
         )
-        return Program(program)
+        return Program(program, options=options)
 
 
 def _level(verification: Any) -> int:

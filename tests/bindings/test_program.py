@@ -238,3 +238,21 @@ def test_programs_and_methods_refuse_to_be_copied_or_pickled() -> None:
             pickle.dumps(thing)
         with pytest.raises(TypeError):
             copy.copy(thing)
+
+
+def test_planned_memory_can_be_read_and_written() -> None:
+    program = _C.open_program(DATA)
+    assert program.planned_buffers() == []  # of loaded methods
+    method = program.load_method("forward")
+    (planned,) = program.planned_buffers()
+    assert planned.nbytes == program.method_info("forward")["planned"][0]
+    method.execute([X, X])
+    before = planned.copy()
+    method.execute([2 * X, X])
+    assert not np.array_equal(planned, before)
+    planned[:] = before
+    np.testing.assert_array_equal(method.outputs()[0], X + X)
+    program.close()
+    np.testing.assert_array_equal(planned, before)
+    with pytest.raises(errors.InvalidState, match="closed"):
+        program.planned_buffers()

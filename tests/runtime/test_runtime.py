@@ -364,3 +364,29 @@ def test_each_call_gets_its_own_kernel_however_many_operators_a_method_has() -> 
     got = program.load_method("forward").execute([x.numpy()])
     for ours, expected in zip(got, Calls()(x), strict=True):
         torch.testing.assert_close(torch.as_tensor(ours), expected)
+
+
+def test_a_reopened_program_shares_all_bytes_and_has_state_of_its_own() -> None:
+    golden = ROOT / "tests" / "golden"
+    program = Runtime.get().load_program(
+        golden / "external.pte", data_path=golden / "external.ptd", n_threads=2
+    )
+    again = program.reopened()
+    assert again.n_threads == 2 and again.sha256 == program.sha256
+
+    def places(opened: Any) -> list[int]:
+        inner = opened._program
+        arrays = [inner.buffer(), *inner.data_buffers(), *inner.planned_buffers()]
+        return [array.__array_interface__["data"][0] for array in arrays]
+
+    for opened in (program, again):
+        opened.load_method("forward")
+    first, second = places(program), places(again)
+    assert first[:2] == second[:2] and not set(first[2:]) & set(second[2:])
+    counting, ones = Runtime.get().load_program(golden / "mutable.pte"), np.ones(2, np.float32)
+    wanted = [float(counting.run(ones).sum()) for _ in range(3)]
+    other = counting.reopened()
+    assert [float(other.run(ones).sum()) for _ in range(3)] == wanted and len(set(wanted)) == 3
+    assert counting.sha256 != program.sha256
+    program.close()
+    assert again.load_method("forward").name == "forward"

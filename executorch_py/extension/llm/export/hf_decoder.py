@@ -51,7 +51,7 @@ class Decoder(torch.nn.Module):
             name = "capacity" if prefill == capacity else "prefill"
             raise ValueError(f"{name}: expected {_LEAST_PREFILL} or more, got {prefill}")
         self.model, self.all_logits = model, all_logits
-        self.capacity, self.prefill = capacity, prefill
+        self.capacity, self.prefill, self.cache = capacity, prefill, cache
         self.layers = attention_layers(model) if layers is None else layers
         self.state = DecodeState(capacity=capacity, prefill=prefill, layers=self.layers)
         self.cache_names: dict[int, list[str]] = {}
@@ -123,6 +123,11 @@ def capture(decoder: Decoder) -> ExportedProgram:
 def export_decoder(
     decoder: Decoder, constant_methods: dict[str, Any] | None = None
 ) -> ExecutorchProgramManager:
-    """The program of a decoder for this project's runtime, for 1 … `decoder.prefill` new tokens."""
+    """The program of a decoder for this project's runtime, for 1 … `decoder.prefill` new tokens.
+
+    The caches have names in it, by which their contents can be saved.
+    """
     edge = to_edge(capture(decoder), constant_methods=constant_methods)
-    return edge.to_executorch(ExecutorchBackendConfig(own_operators=True))
+    return edge.to_executorch(
+        ExecutorchBackendConfig(own_operators=True, emit_mutable_buffer_names=True)
+    )

@@ -1,7 +1,9 @@
 """Constant methods of a language model's program, by which a runner knows how to call it.
 
 The names are those of upstream's runners (`get_max_seq_len` is the longest call,
-`get_max_context_len` the number of positions).
+`get_max_context_len` the number of positions), and three that tell how far a runner may go back:
+`get_cache_kind`, and for each layer `get_cache_windows`, the keys that a query sees (0: all), and
+`get_cache_slots`, the positions that its cache keeps.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from executorch_py.extension.llm.export.hf_decoder import Decoder
 def constant_methods(decoder: Decoder) -> dict[str, Any]:
     """Names and values; ids of tokens that a model does not have are left out."""
     config = decoder.model.config
+    layers = decoder.layers.values()
     methods = {
         "get_max_seq_len": decoder.prefill,
         "get_max_context_len": decoder.capacity,
@@ -22,6 +25,9 @@ def constant_methods(decoder: Decoder) -> dict[str, Any]:
         "use_kv_cache": True,
         "use_sdpa_with_kv_cache": False,
         "enable_dynamic_shape": True,
+        "get_cache_kind": decoder.cache,
+        "get_cache_windows": [layer.window for layer in layers],
+        "get_cache_slots": [layer.slots(decoder.capacity, decoder.prefill) for layer in layers],
     }
     generation = getattr(decoder.model, "generation_config", None)
     for name, method in (("bos_token_id", "get_bos_id"), ("eos_token_id", "get_eos_ids")):

@@ -1,0 +1,5 @@
+"""Sessions: conversations with a language model's program, whose caches they know and keep."""
+
+from executorch_py.extension.llm.session.session import Session
+
+__all__ = ["Session"]

@@ -1,0 +1,141 @@
+"""How to call the program of a decoder, found from its inputs and constant methods.
+
+Three kinds of programs have a method `forward` that returns logits: those with a start position as
+second input (this project's and upstream's export_llm), those with a position for each token (of
+optimum-executorch), and those without caches, which read all tokens in each call. Knows no session.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import numpy as np
+
+from executorch_py.errors import InvalidProgram
+from executorch_py.runtime.program import Program
+
+METHOD = "forward"
+_KEPT = ("get_cache_kind", "get_cache_windows", "get_cache_slots")
+_CODE = "[InvalidProgram, error: 0x23]"
+
+
+class Positions(Enum):
+    """The second input of a program."""
+
+    START = "the position of the first token"
+    EACH = "a position for each token"
+    NONE = "none: no caches"
+
+
+@dataclass(frozen=True)
+class Ring:
+    """A cache that keeps fewer positions than the context: the newest `slots`.
+
+    A query needs the keys of `window` positions, its own included.
+    """
+
+    window: int
+    slots: int
+
+
+@dataclass(frozen=True)
+class Interface:
+    """Facts of a decoder's program."""
+
+    positions: Positions
+    capacity: int  # tokens that a context can have
+    longest: int  # tokens of one call
+    vocabulary: int
+    token_type: np.dtype[Any]
+    rings: tuple[Ring, ...] | None  # None: the file does not say what its caches keep
+    eos_ids: frozenset[int]
+
+    def inputs(self, tokens: list[int], start: int) -> list[np.ndarray]:
+        """Inputs of a call with the tokens from position `start` on."""
+        ids = np.array([tokens], self.token_type)
+        if self.positions is Positions.NONE:
+            return [ids]
+        if self.positions is Positions.START:
+            return [ids, np.array([start], np.int64)]
+        return [ids, np.arange(start, start + len(tokens), dtype=np.int64)]
+
+
+def interface_of(program: Program) -> Interface:
+    """InvalidProgram if the program is no decoder, or does not say how long its context is."""
+    if METHOD not in program.method_names:
+        names = ", ".join(sorted(program.method_names)[:6])
+        raise InvalidProgram(f"expected a method {METHOD!r} of a decoder, got {names} {_CODE}")
+    signature = program.method_signature(METHOD)
+    facts = program.metadata(METHOD)
+    kinds = (*facts.input_kinds, *facts.output_kinds[:1])
+    if len(facts.input_kinds) not in (1, 2) or any(k != "Tensor" for k in kinds) or len(kinds) < 2:
+        raise InvalidProgram(
+            f"expected forward(tokens) or forward(tokens, positions) -> logits, got {signature} "
+            f"{_CODE}"
+        )
+    tokens, logits = facts.input_tensor_meta(0), facts.output_tensor_meta(0)
+    sizes = tokens.sizes()
+    if len(sizes) != 2 or sizes[0] != 1 or tokens.dtype_name not in ("int64", "int32"):
+        raise InvalidProgram(f"tokens: expected int64 [1, length], got {signature} {_CODE}")
+    if len(logits.sizes()) not in (2, 3):
+        raise InvalidProgram(
+            f"logits: expected [1, vocabulary] or [1, length, vocabulary], got {signature} {_CODE}"
+        )
+    if not tokens.is_dynamic and sizes[1] != 1:
+        raise InvalidProgram(
+            f"tokens: expected 1 or a range of lengths, got the fixed length {sizes[1]} {_CODE}"
+        )
+    return _interface(program, sizes[1], logits.sizes()[-1], np.dtype(tokens.dtype_name))
+
+
+def _interface(
+    program: Program, longest: int, vocabulary: int, token_type: np.dtype[Any]
+) -> Interface:
+    facts = program.metadata(METHOD)
+    constants = _constants(program)
+    positions = Positions.NONE
+    if len(facts.input_kinds) == 2:
+        many = facts.input_tensor_meta(1).nbytes() > np.dtype(np.int64).itemsize
+        positions = Positions.EACH if many else Positions.START
+    context = constants.get("get_max_context_len") or constants.get("get_max_seq_len")
+    if positions is Positions.NONE:
+        context = [longest]
+    if not context:
+        raise InvalidProgram(
+            "expected a constant method 'get_max_context_len' or 'get_max_seq_len', which says how "
+            f"long the context can be, got neither {_CODE}"
+        )
+    size = constants.get("get_vocab_size") or [vocabulary]
+    eos = constants.get("get_eos_ids") or constants.get("get_eos_id") or []
+    return Interface(
+        positions=positions,
+        capacity=int(context[0]),
+        longest=min(longest, int(context[0])),
+        vocabulary=int(size[0]),
+        token_type=token_type,
+        rings=() if positions is Positions.NONE else _rings(constants, int(context[0])),
+        eos_ids=frozenset(int(value) for value in eos if value is not None),
+    )
+
+
+def _constants(program: Program) -> dict[str, list[Any]]:
+    """Results of the constant methods by name."""
+    names = ("get_max_context_len", "get_max_seq_len", "get_vocab_size", "get_eos_id")
+    known = {*names, "get_eos_ids", *_KEPT} & program.method_names
+    return {name: program.load_method(name).execute([]) for name in known}
+
+
+def _rings(constants: dict[str, list[Any]], capacity: int) -> tuple[Ring, ...] | None:
+    """The different caches that keep fewer positions than the context."""
+    if not all(name in constants for name in _KEPT):
+        return None
+    windows, slots = constants["get_cache_windows"], constants["get_cache_slots"]
+    if len(windows) != len(slots):
+        raise InvalidProgram(
+            f"get_cache_slots: expected {len(windows)} numbers as of get_cache_windows, got "
+            f"{len(slots)} {_CODE}"
+        )
+    pairs = {(int(w), int(s)) for w, s in zip(windows, slots, strict=True) if s < capacity}
+    return tuple(Ring(window, n) for window, n in sorted(pairs))

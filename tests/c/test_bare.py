@@ -35,9 +35,10 @@ def test_a_bare_runtime_needs_string_functions_only() -> None:
 
 
 @pytest.mark.parametrize("compiler", [c for c in ("gcc", "clang") if shutil.which(c)])
-def test_the_embedding_example_is_strict_c11(compiler: str) -> None:
+@pytest.mark.parametrize("example", ["example_embedding.c", "example_generate.c"])
+def test_the_examples_are_strict_c11(example: str, compiler: str) -> None:
     flags = ["-std=c11", "-Wall", "-Wextra", "-pedantic-errors", "-Werror", "-fsyntax-only"]
-    source = str(ROOT / "tests" / "c" / "example_embedding.c")
+    source = str(ROOT / "tests" / "c" / example)
     command = [find_tool(compiler), *flags, "-I", str(ROOT / "csrc"), source]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

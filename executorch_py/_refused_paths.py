@@ -277,14 +277,13 @@ REFUSALS: tuple[Refusal, ...] = (
         "executorch_py.extension.llm.export.export_folder on a folder of transformers",
     ),
     Refusal(
-        "extension.llm.export.builder extension.llm.export.config "
-        "extension.llm.export.export_llm extension.llm.export.export_passes "
+        "extension.llm.export.builder extension.llm.export.export_passes "
         "extension.llm.export.gguf extension.llm.export.int4 extension.llm.export.load "
         "extension.llm.export.mx extension.llm.export.nvfp4 extension.llm.export.partitioner_lib "
         "extension.llm.export.quant extension.llm.export.quantize "
         "extension.llm.export.quantizer_lib",
-        "upstream's own language models and their export are not part of this version",
-        "executorch_py.extension.llm.export.export_folder on a folder of transformers",
+        "upstream's steps of this export are not part of this version",
+        "executorch_py.extension.llm.export.export_llm with an LlmConfig, or export_folder",
     ),
     Refusal(
         "extension.llm.tokenizers",

@@ -16,6 +16,9 @@ actions, on files in the folder:
   run_feature    these files -> NAME/results.pt
   write_training the training program of training.py's model NAME -> training.pte
   run_training   this file -> training.pt
+  generate       NAME.pte with the tokens of a prompt and pieces of it in NAME.json -> NAME.pt:
+                 logits of each greedy step
+  export_llm     a language model's configuration in texts, in NAME.json -> NAME.pte
   train          the same with the training module and SGD with NAME's options
 """
 
@@ -24,6 +27,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import subprocess
 import sys
 import time
 import traceback
@@ -31,10 +35,11 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # models, interop
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # models, interop, support
 
 import executorch.kernels.quantized  # noqa: F401  # its operators, for torch and for the runtime
 import torch
+from support.llama_checkpoints import steps
 from torch.utils import _pytree as pytree
 
 from interop import features, training
@@ -113,6 +118,28 @@ def _outputs(name: str, folder: Path) -> tuple[list[list[Any]], Any, tuple[Any, 
     return results, module, sets[0]
 
 
+def generate(name: str, folder: Path) -> None:
+    import executorch.extension.llm.custom_ops.custom_ops  # noqa: F401  # operators of caches
+    from executorch.extension.pybindings.portable_lib import _load_for_executorch
+
+    module = _load_for_executorch(str(folder / f"{name}.pte"))
+
+    def call(tokens: list[int], position: int) -> torch.Tensor:
+        inputs = (torch.tensor([tokens]), torch.tensor([position]))
+        result: torch.Tensor = module.run_method("forward", inputs, clone_outputs=True)[0]
+        return result
+
+    pieces = json.loads((folder / f"{name}.json").read_text())
+    torch.save(list(steps(call, pieces)), folder / f"{name}.pt")
+
+
+def export_llm(name: str, folder: Path) -> None:
+    texts = json.loads((folder / f"{name}.json").read_text())
+    command = [sys.executable, "-W", "ignore", "-m", "executorch.extension.llm.export.export_llm"]
+    places = [f"export.output_dir={folder}", f"export.output_name={name}.pte"]
+    subprocess.run([*command, *texts, *places], check=True, capture_output=True, cwd=folder)
+
+
 ACTIONS = {
     "export": export,
     "delegate": delegate_small,
@@ -124,6 +151,8 @@ ACTIONS = {
     "run_feature": lambda name, folder: features.run("executorch", name, folder),
     "write_training": lambda name, folder: training.write("executorch", folder, name),
     "train": lambda name, folder: training.train("executorch", name, folder),
+    "generate": generate,
+    "export_llm": export_llm,
     "run_training": lambda _, folder: training.run("executorch", folder),
 }
 

@@ -141,7 +141,7 @@ PYTHON_ARROWS: dict[str, set[str]] = {
     "executorch_py.toolchain": {"executorch_py", "executorch_py.runtime"},
     # Two commands of all need an exporter, which they import when they run.
     "executorch_py.cli": {"executorch_py", "executorch_py.runtime", "executorch_py.toolchain"}
-    | {"executorch_py.export.command_line", "executorch_py.extension"},
+    | {"executorch_py.export.command_line", "executorch_py.extension.llm.export"},
     "executorch_py.__main__": {"executorch_py.cli"},
     # The exporter, from errors and schema to the stages that users call.
     f"{_EXIR}.error": set(),
@@ -200,6 +200,10 @@ PYTHON_ARROWS: dict[str, set[str]] = {
     "executorch_py.kernels": _exir("dialects"),
     "executorch_py.extension": {"executorch_py", "executorch_py.runtime", "executorch_py.devtools"}
     | {_EXIR, *_exir("dialects", "serialize"), *_passes("user")},
+    # Exports of language models choose a target, and delegate where its runtime has a delegate.
+    "executorch_py.extension.llm.export": {"executorch_py", "executorch_py.extension", _EXIR}
+    | _exir("dialects", "program")
+    | _xnnpack("partition"),
     # Backends ahead of time.
     "executorch_py.backends": set(),
     "executorch_py.backends.transforms": _exir("dialects", "ir") | _passes("to_edge", "user"),

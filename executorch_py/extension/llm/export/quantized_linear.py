@@ -87,6 +87,14 @@ class PackedRows(torch.nn.Module):
         return packed
 
     @classmethod
+    def from_codes(cls, codes: torch.Tensor, scales: torch.Tensor, bits: int) -> PackedRows:
+        """Rows of codes int8 [rows, terms] with scales [rows, groups] of bfloat16 numbers."""
+        n, k = codes.shape
+        packed = cls((n, k), k // scales.shape[1], bits=bits)
+        packed._place(0, codes.unflatten(1, (scales.shape[1], -1)), scales.to(torch.bfloat16))
+        return packed
+
+    @classmethod
     def from_gguf(cls, tensor: Packed) -> PackedRows:
         """Rows of a file in Q4_0, Q4_1 or Q8_0, with exactly its values."""
         kind = kind_of(tensor)

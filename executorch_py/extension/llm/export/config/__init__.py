@@ -1,0 +1,1 @@
+"""Configuration of `export_llm`, with upstream's names."""

@@ -1,0 +1,229 @@
+"""`export_llm`: a decoder of the Llama family as a program, from upstream's configuration.
+
+    python -m executorch_py.extension.llm.export.export_llm --config file.yaml [+]group.key=value …
+
+export.target is the runtime that the file is for. The default is upstream's: portable operators,
+those of its library `llama` for caches, and XNNPACK where backend.xnnpack says so. "executorch_py"
+is this project's runtime, whose operators for caches and quantized layers take their place.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+
+from executorch_py.backends.xnnpack.partition.xnnpack_partitioner import (
+    XnnpackDynamicallyQuantizedPartitioner,
+    XnnpackPartitioner,
+)
+from executorch_py.exir import (
+    ExecutorchBackendConfig,
+    ExecutorchProgramManager,
+    to_edge,
+    to_edge_transform_and_lower,
+)
+from executorch_py.extension.llm.checkpoint import CheckpointError
+from executorch_py.extension.llm.export.config.llm_config import LlmConfig
+from executorch_py.extension.llm.export.config.read_config import (
+    ConfigError,
+    checked,
+    read_config,
+)
+from executorch_py.extension.llm.export.hf_model import widen_parameters
+from executorch_py.extension.llm.export.quantize_model import quantize_model
+from executorch_py.extension.llm.export.supported_keys import OWN_TARGET, refuse_unsupported
+from executorch_py.extension.llm.model.model_args import ModelArgs, ModelArgsError, read_params
+from executorch_py.extension.llm.model.model_classes import args_of_class
+from executorch_py.extension.llm.model.transformer import Limits, Transformer
+from executorch_py.extension.llm.model.weights import initialize, load_weights, open_checkpoint
+
+_LEAST_LENGTH = 4  # that the traced range of lengths needs
+_SUFFIX = ".pte"
+_MEGABYTE = 10**6
+
+Report = Callable[[str], None]
+
+
+def export_llm(config: LlmConfig, report: Report | None = None) -> ExecutorchProgramManager:
+    """The program of a configuration: forward(tokens i64 [1, S], input_pos i64 [1]) -> logits.
+
+    Without model.use_kv_cache there is no input_pos. `report` is called with lines that say what
+    was done. ConfigError for keys that are not supported, ModelArgsError for sizes, CheckpointError
+    for a checkpoint that does not fit, all before any weight is read.
+    """
+    say = report or (lambda line: None)
+    config = checked(config)
+    refuse_unsupported(config)
+    methods = _constant_methods(config)
+    model = _model(config, say)
+    for line in quantize_model(model, config):
+        say(line)
+    if config.export.target == OWN_TARGET and config.backend.xnnpack.enabled:
+        say(f"backend.xnnpack: not used, as {OWN_TARGET} has operators of its own")
+    widen_parameters(model)
+    exported = _captured(model, config)
+    return _lowered(exported, config, {**_sizes(model, config), **methods})
+
+
+def _model(config: LlmConfig, say: Report) -> Transformer:
+    base = config.base
+    args = args_of_class(base.model_class.name) if base.params is None else read_params(base.params)
+    model = Transformer(args, _limits(config, args))
+    say(f"{base.model_class.name}: {sum(p.numel() for p in model.parameters()):,} weights")
+    if base.checkpoint is None:
+        say("base.checkpoint: none, so that weights are random")
+        initialize(model)
+    else:
+        load_weights(model, open_checkpoint(base.checkpoint))
+    if base.tokenizer_path is not None:
+        say("base.tokenizer_path: not read, as no text is needed")
+    return model
+
+
+def _limits(config: LlmConfig, args: ModelArgs) -> Limits:
+    model, export = config.model, config.export
+    cache = "none"
+    if model.use_kv_cache and export.target == OWN_TARGET:
+        cache = "own i8" if model.quantize_kv_cache else "own f32"
+    elif model.use_kv_cache and model.use_sdpa_with_kv_cache:
+        cache = "operators"
+    elif model.use_kv_cache:
+        cache = "tensors"
+    windows = model.local_global_attention
+    if windows is not None and (not windows or min(windows) < 0):
+        raise ConfigError(
+            f"model.local_global_attention: expected windows of 0 or more, got {windows}"
+        )
+    if cache == "operators" and args.attn_logit_softcapping:
+        raise ConfigError(
+            f"model.use_sdpa_with_kv_cache: expected false, or export.target={OWN_TARGET}, as its "
+            f"operator has no attn_logit_softcapping, got {args.attn_logit_softcapping}"
+        )
+    return Limits(
+        capacity=export.max_context_length,
+        longest=export.max_seq_length,
+        cache=cache,
+        windows=_repeated(windows, args.n_layers),
+        all_logits=config.debug.generate_full_logits,
+    )
+
+
+def _repeated(windows: list[int] | None, n: int) -> tuple[int, ...] | None:
+    return None if windows is None else tuple(windows[i % len(windows)] for i in range(n))
+
+
+# ---- constant methods
+
+
+def _sizes(model: Transformer, config: LlmConfig) -> dict[str, Any]:
+    """Constant methods that upstream's runners read, and those that say what caches keep."""
+    caches = [block.attention.kv_cache.layer for block in model.layers]
+    kept = {
+        "get_cache_kind": "i8" if config.model.quantize_kv_cache else "f32",
+        "get_cache_windows": [layer.sees for layer in caches],
+        "get_cache_slots": [layer.slots for layer in caches],
+    }
+    return {
+        "get_max_seq_len": config.export.max_seq_length,
+        "get_max_context_len": config.export.max_context_length,
+        "get_n_layers": model.args.n_layers,
+        "get_vocab_size": model.args.vocab_size,
+        "use_kv_cache": config.model.use_kv_cache,
+        "use_sdpa_with_kv_cache": config.model.use_sdpa_with_kv_cache,
+        "enable_dynamic_shape": config.model.enable_dynamic_shape,
+        **(kept if config.model.use_kv_cache else {}),
+    }
+
+
+def _constant_methods(config: LlmConfig) -> dict[str, Any]:
+    """The entries of base.metadata."""
+    text = config.base.metadata
+    if text is None:
+        return {}
+    try:
+        entries = json.loads(text)
+    except ValueError as error:
+        raise ConfigError(f"base.metadata: expected JSON, got {error}") from None
+    if not isinstance(entries, dict):
+        raise ConfigError(f"base.metadata: expected a JSON object, got {type(entries).__name__}")
+    return entries
+
+
+# ---- the graph
+
+
+def _captured(model: Transformer, config: LlmConfig) -> ExportedProgram:
+    """The graph for 1 … max_seq_length tokens, or with static shapes for one, or without caches for
+    max_seq_length."""
+    longest, dynamic = config.export.max_seq_length, config.model.enable_dynamic_shape
+    if dynamic and longest < _LEAST_LENGTH:
+        raise ConfigError(
+            f"export.max_seq_length: expected {_LEAST_LENGTH} or more, or "
+            f"model.enable_dynamic_shape=false, got {longest}"
+        )
+    cached = config.model.use_kv_cache
+    length = 2 if dynamic else 1 if cached else longest
+    numbers = [torch.zeros(1, length, dtype=torch.int64), torch.zeros(1, dtype=torch.int64)]
+    example = tuple(numbers if cached else numbers[:1])
+    tokens = {1: torch.export.Dim("token_dim", max=longest)} if dynamic else None
+    shapes = (tokens, None) if cached else (tokens,)
+    with torch.no_grad():
+        return torch.export.export(model, example, dynamic_shapes=shapes, strict=False)
+
+
+def _lowered(
+    exported: ExportedProgram, config: LlmConfig, methods: dict[str, Any]
+) -> ExecutorchProgramManager:
+    if config.export.target == OWN_TARGET:
+        edge = to_edge(exported, constant_methods=methods)
+        return edge.to_executorch(ExecutorchBackendConfig(own_operators=True))
+    partitioners: list[XnnpackPartitioner] = []
+    if config.backend.xnnpack.enabled:
+        partitioners.append(XnnpackDynamicallyQuantizedPartitioner())
+        if config.backend.xnnpack.extended_ops:
+            partitioners = [XnnpackPartitioner()]
+    edge = to_edge_transform_and_lower(exported, partitioner=partitioners, constant_methods=methods)
+    return edge.to_executorch(ExecutorchBackendConfig(target=config.export.target))
+
+
+# ---- the command
+
+
+def output_path(config: LlmConfig) -> Path:
+    """The file that the command writes: the model class is its name without output_name."""
+    name = config.export.output_name or config.base.model_class.name
+    return Path(config.export.output_dir) / (name if name.endswith(_SUFFIX) else name + _SUFFIX)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command: 0, or 1 after a message about the configuration or a checkpoint."""
+    parser = argparse.ArgumentParser(
+        prog="python -m executorch_py.extension.llm.export.export_llm",
+        description="Export a decoder of the Llama family as a program.",
+    )
+    parser.add_argument("--config", metavar="FILE", help="a YAML file of the groups' keys")
+    parser.add_argument("overrides", nargs="*", metavar="group.key=value", help="wins over FILE")
+    options = parser.parse_args(arguments)
+    try:
+        config = read_config(options.config, options.overrides)
+        path = output_path(config)
+        if not path.parent.is_dir():
+            raise ConfigError(f"export.output_dir: expected a folder, got {path.parent}")
+        program = export_llm(config, report=lambda line: print(line, flush=True))
+    except (ConfigError, ModelArgsError, CheckpointError) as error:
+        print(f"export_llm: {error}", file=sys.stderr)
+        return 1
+    program.save(str(path))
+    print(f"saved {path}: {path.stat().st_size / _MEGABYTE:.1f} MB")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,131 @@
+"""Keys of export_llm's configuration that have no effect here, refused by name."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from executorch_py.exir.program.config import TARGETS
+from executorch_py.extension.llm.export.config.llm_config import LlmConfig, bits_and_group
+from executorch_py.extension.llm.export.config.read_config import ConfigError
+from executorch_py.terminal_text import quoted
+
+OWN_TARGET, UPSTREAM_TARGET = TARGETS
+_ALTERNATIVE_WEIGHTS = "supported are float checkpoints, quantized by quantization.qmode"
+# Keys by group, each with what is supported instead. A value other than the default is refused.
+_REFUSED = {
+    "base.lora_config": "supported are checkpoints without adapters: merge the adapter first",
+    "base.use_lora": "supported are checkpoints without adapters: merge the adapter first",
+    "base.preq_mode": _ALTERNATIVE_WEIGHTS,
+    "base.preq_group_size": _ALTERNATIVE_WEIGHTS,
+    "base.preq_embedding_quantize": _ALTERNATIVE_WEIGHTS,
+    "model.dtype_override": "supported is fp32",
+    "model.expand_rope_table": "the table of rotary embeddings has the size that operators read",
+    "model.use_attention_sink": "supported are sliding windows, by model.local_global_attention",
+    "model.input_prune_map": "supported is the whole vocabulary",
+    "model.output_prune_map": "supported is the whole vocabulary",
+    "model.static_quantize_kv_cache": "supported is model.quantize_kv_cache",
+    "model.static_quantize_kv_cache_scale": "supported is model.quantize_kv_cache",
+    "model.use_moe_quantized_op": "supported are models without experts",
+    "export.so_library": "operators of this project and of upstream need no library",
+    "export.export_only": "supported is the whole export",
+    "export.foundation_weights_file": "supported is one file with all weights",
+    "export.lora_weights_file": "supported is one file with all weights",
+    "quantization.pt2e_quantize": "supported is quantization.qmode",
+    "quantization.use_spin_quant": _ALTERNATIVE_WEIGHTS,
+    "quantization.use_qat": _ALTERNATIVE_WEIGHTS,
+    "quantization.quantize_scope": "supported is quantization.qmode, which is for linear layers",
+    "quantization.calibration_tasks": "supported modes find scales of weights without data",
+    "quantization.calibration_limit": "supported modes find scales of weights without data",
+    "quantization.calibration_seq_length": "supported modes find scales of weights without data",
+    "quantization.calibration_data": "supported modes find scales of weights without data",
+    "backend.xnnpack.enable_bf16": "supported are f32 activations",
+    "debug.profile_memory": "supported is `executorch_py inspect` on the file",
+    "debug.profile_path": "supported is `executorch_py profile` on the file",
+    "debug.generate_etrecord": "supported is executorch_py.devtools on a program of export_llm",
+    "multimethod.methods": "supported is the one method forward",
+    "multimethod.share_mutable_buffers": "supported is the one method forward",
+}
+_DELEGATES = "supported are backend.xnnpack and programs without a delegate"
+QMODES = ("8da4w", "4w", "int8")
+
+
+def refuse_unsupported(config: LlmConfig) -> None:
+    """ConfigError for the first key whose value would have no effect, or not the one it says."""
+    default = LlmConfig()
+    for key, instead in _REFUSED.items():
+        value = _at(config, key)
+        if value != _at(default, key):
+            raise _refusal(key, value, instead)
+    for field in dataclasses.fields(config.backend):
+        group = getattr(config.backend, field.name)
+        if field.name != "xnnpack" and group != getattr(default.backend, field.name):
+            changed = next(k for k, v in vars(group).items() if v != vars(type(group)())[k])
+            raise _refusal(f"backend.{field.name}.{changed}", getattr(group, changed), _DELEGATES)
+    if config.export.target not in TARGETS:
+        expected = " or ".join(TARGETS)
+        raise ConfigError(f"export.target: expected {expected}, got {quoted(config.export.target)}")
+    _check_caches(config)
+    _check_weights(config)
+
+
+def _at(config: LlmConfig, key: str) -> Any:
+    value: Any = config
+    for name in key.split("."):
+        value = getattr(value, name)
+    return value
+
+
+def _refusal(key: str, value: Any, instead: str) -> ConfigError:
+    shown = getattr(value, "name", None) or str(value)
+    return ConfigError(f"{key}: {quoted(shown)} is not supported: {instead}")
+
+
+def _check_caches(config: LlmConfig) -> None:
+    model, own = config.model, config.export.target == OWN_TARGET
+    if model.use_sdpa_with_kv_cache and not model.use_kv_cache:
+        raise ConfigError(
+            "model.use_sdpa_with_kv_cache: expected model.use_kv_cache=true beside it, got false"
+        )
+    if own:
+        return
+    for key in ("quantize_kv_cache", "local_global_attention"):
+        if getattr(model, key) and not model.use_sdpa_with_kv_cache:
+            raise ConfigError(
+                f"model.{key}: expected model.use_sdpa_with_kv_cache=true beside it, got false"
+            )
+    if model.use_shared_embedding:
+        raise ConfigError(
+            f"model.use_shared_embedding: expected false, or export.target={OWN_TARGET}, as "
+            "upstream's has two forms for the embedding and the last layer, got true"
+        )
+
+
+def _check_weights(config: LlmConfig) -> None:
+    quantization = config.quantization
+    if quantization.qmode is not None and quantization.qmode not in QMODES:
+        raise ConfigError(
+            f"quantization.qmode: expected one of {', '.join(QMODES)}, got {quantization.qmode}"
+        )
+    group = quantization.group_size
+    if group is not None and (group < 0 or group % 32):
+        raise ConfigError(
+            f"quantization.group_size: expected a multiple of 32, or 0 for whole rows, got {group}"
+        )
+    if quantization.qmode is None and group is not None:
+        raise ConfigError(
+            "quantization.group_size: expected quantization.qmode beside it, got none"
+        )
+    if quantization.qmode == "int8" and group:
+        raise ConfigError(
+            "quantization.group_size: expected none or 0, as int8 has a scale for each row, got "
+            f"{group}"
+        )
+    table = quantization.embedding_quantize
+    if table is not None:
+        bits, _ = bits_and_group("quantization.embedding_quantize", table)
+        if bits not in (2, 4, 8) or table.startswith("torchao:"):
+            raise ConfigError(
+                "quantization.embedding_quantize: expected 2, 4 or 8 bits and a group size, got "
+                f"{quoted(table)}"
+            )

@@ -1,0 +1,203 @@
+"""Attention of a layer over its own keys and values: without a cache, or with one of several kinds.
+
+A kind is a module that appends keys and values [1, S, G, D] and attends with queries [1, S, H, D].
+It owns the buffers of its layer. `Step` has what all layers of one call share.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from executorch_py.exir.dialects import attention_ops
+from executorch_py.extension.llm.custom_ops import custom_ops as custom_ops
+
+_OWN_NAMES = ("key_cache", "value_cache", "key_scales", "key_sums", "value_scales")
+
+
+@dataclass
+class Step:
+    """One call: the position of the first of its tokens, their number, and masks by their window.
+
+    Without caches, `start` is 0.
+    """
+
+    start: Any
+    length: Any
+    positions: torch.Tensor  # i64 [S]
+    masks: dict[tuple[str, int], torch.Tensor] = field(default_factory=dict)
+
+    def mask(self, kind: str, window: int, at: torch.Tensor) -> torch.Tensor:
+        """0 where a query sees the key of a position in `at`, else -inf: f32 [S, keys].
+
+        Negative positions hold no key. Made once a call for each kind of cache and window.
+        """
+        if (kind, window) not in self.masks:
+            distance = self.positions.unsqueeze(1) - at.unsqueeze(0)
+            seen = (distance >= 0) & (at >= 0).unsqueeze(0)
+            if window:
+                seen = seen & (distance < window)
+            nothing = torch.zeros((), dtype=torch.float32)
+            hidden = torch.full((), -torch.inf, dtype=torch.float32)
+            self.masks[kind, window] = torch.where(seen, nothing, hidden)
+        return self.masks[kind, window]
+
+
+@dataclass(frozen=True)
+class Layer:
+    """How a layer attends: sizes, and the positions that its cache has room for."""
+
+    heads: int  # of keys and values
+    size: int
+    capacity: int  # positions of the whole context
+    longest: int  # tokens of a call
+    window: int  # keys that a query sees, its own included; 0: all before it
+    scale: float
+    softcap: float = 0.0
+
+    @property
+    def slots(self) -> int:
+        """Positions that a ring keeps: a window's has room for the longest call."""
+        return min(self.capacity, self.window + self.longest - 1) if self.window else self.capacity
+
+    @property
+    def sees(self) -> int:
+        """The window, or 0 where it ends no position that there is."""
+        return 0 if self.window >= self.capacity else self.window
+
+
+def plain_attention(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Tensor, layer: Layer
+) -> torch.Tensor:
+    """Attention of [1, H, S, D] to [1, G, keys, D], result [1, S, H, D]."""
+    group = q.shape[1] // layer.heads
+    if group > 1:
+        k, v = (x.repeat_interleave(group, 1) for x in (k, v))
+    scores = q @ k.transpose(2, 3) * layer.scale
+    if layer.softcap:
+        scores = layer.softcap * torch.tanh(scores / layer.softcap)
+    return (torch.softmax(scores + mask, -1) @ v).transpose(1, 2)
+
+
+class NoCache(torch.nn.Module):
+    """Attention among the tokens of one call."""
+
+    def __init__(self, layer: Layer) -> None:
+        super().__init__()
+        self.layer = layer
+
+    def forward(
+        self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, step: Step
+    ) -> torch.Tensor:
+        mask = step.mask("none", self.layer.sees, step.positions)
+        q, k, v = (x.transpose(1, 2) for x in (q, k, v))
+        return plain_attention(q, k, v, mask, self.layer)
+
+
+class TensorCache(torch.nn.Module):
+    """Caches [1, G, C, D], written and read by core operators."""
+
+    k_cache: torch.Tensor
+    v_cache: torch.Tensor
+
+    def __init__(self, layer: Layer) -> None:
+        super().__init__()
+        self.layer = layer
+        for name in ("k_cache", "v_cache"):
+            shape = (1, layer.heads, layer.capacity, layer.size)
+            self.register_buffer(name, torch.zeros(shape))
+
+    def forward(
+        self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, step: Step
+    ) -> torch.Tensor:
+        for cache, rows in ((self.k_cache, k), (self.v_cache, v)):
+            cache.index_copy_(2, step.positions, rows.transpose(1, 2))
+        mask = step.mask("all", self.layer.sees, torch.arange(self.layer.capacity))
+        return plain_attention(q.transpose(1, 2), self.k_cache, self.v_cache, mask, self.layer)
+
+
+class OperatorCache(torch.nn.Module):
+    """Caches [1, C, G, D] of f32, by llama::update_cache and llama::custom_sdpa.
+
+    A layer with a window keeps its positions in a ring, position p at p mod slots.
+    """
+
+    k_cache: torch.Tensor
+    v_cache: torch.Tensor
+
+    def __init__(self, layer: Layer) -> None:
+        super().__init__()
+        self.layer = layer
+        for name in ("k_cache", "v_cache"):
+            shape = (1, layer.slots, layer.heads, layer.size)
+            self.register_buffer(name, torch.zeros(shape))
+
+    def forward(
+        self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, step: Step
+    ) -> torch.Tensor:
+        write_rows(self.layer, step, (k, self.k_cache), (v, self.v_cache))
+        start, mask, causal = operator_arguments(self.layer, step)
+        result: torch.Tensor = torch.ops.llama.custom_sdpa(
+            q, self.k_cache, self.v_cache, start, mask, 0.0, causal, self.layer.scale
+        )
+        return result
+
+
+def write_rows(layer: Layer, step: Step, *pairs: tuple[torch.Tensor, torch.Tensor]) -> None:
+    """Writes each pair's rows [1, S, G, …] into its cache, where the positions of a call are."""
+    llama = torch.ops.llama
+    for rows, cache in pairs:
+        if layer.sees:
+            indices = (step.positions % layer.slots).unsqueeze(0)
+            llama.update_cache_with_indices(rows, cache, 0, indices)
+        else:
+            llama.update_cache(rows, cache, step.start)
+
+
+def operator_arguments(layer: Layer, step: Step) -> tuple[Any, torch.Tensor | None, bool]:
+    """start_pos, attn_mask and is_causal of the operators for attention."""
+    if not layer.sees:
+        return step.start, None, True
+    # A slot holds the last position written to it.
+    last = step.positions[-1]
+    age = (last + layer.slots - torch.arange(layer.slots)) % layer.slots
+    return 0, step.mask(f"ring of {layer.slots}", layer.window, last - age), False
+
+
+class OwnCache(torch.nn.Module):
+    """Caches in panels, by executorch_py::cached_attention: of "f32", "f16" or "i8"."""
+
+    def __init__(self, layer: Layer, kind: str) -> None:
+        super().__init__()
+        self.layer = layer
+        shapes = attention_ops.cache_shapes(kind, 1, layer.heads, layer.slots, layer.size)
+        for name, (shape, dtype) in shapes.items():
+            self.register_buffer(name, torch.zeros(shape, dtype=dtype))
+
+    def forward(
+        self,
+        q: torch.Tensor,
+        k: torch.Tensor,
+        v: torch.Tensor,
+        step: Step,
+        cos: torch.Tensor | None = None,
+        sin: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        layer = self.layer
+        result: torch.Tensor = torch.ops.executorch_py.cached_attention(
+            q,
+            k,
+            v,
+            cos,
+            sin,
+            step.start,
+            *(getattr(self, name, None) for name in _OWN_NAMES),
+            layer.slots,
+            layer.sees,
+            layer.scale,
+            layer.softcap,
+            False,
+        )
+        return result

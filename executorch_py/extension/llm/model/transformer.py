@@ -1,0 +1,230 @@
+"""The decoder: tokens in, logits out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+from torch.nn import functional
+
+from executorch_py.extension.llm.model import rope
+from executorch_py.extension.llm.model.caches import (
+    Layer,
+    NoCache,
+    OperatorCache,
+    OwnCache,
+    Step,
+    TensorCache,
+)
+from executorch_py.extension.llm.model.model_args import ModelArgs
+
+CACHES: dict[str, Callable[[Layer], torch.nn.Module]] = {
+    "none": NoCache,
+    "tensors": TensorCache,
+    "operators": OperatorCache,
+    "own f32": lambda layer: OwnCache(layer, "f32"),
+    "own i8": lambda layer: OwnCache(layer, "i8"),
+}
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Sizes of the program: positions of the context, tokens of the longest call, and caches.
+
+    `cache` is a name in CACHES. `windows` has a window for each layer, 0 for all positions, or is
+    None where the model's arguments say it. With `all_logits` every token has logits.
+    """
+
+    capacity: int
+    longest: int
+    cache: str = "none"
+    windows: tuple[int, ...] | None = None
+    all_logits: bool = False
+
+
+class RMSNorm(torch.nn.Module):
+    """x / sqrt(mean(x²) + eps), times weights where it has any."""
+
+    def __init__(self, size: int, eps: float, affine: bool = True, offset: float = 0.0) -> None:
+        super().__init__()
+        self.eps, self.offset = eps, offset
+        weight = torch.nn.Parameter(torch.full((size,), 1.0 - offset)) if affine else None
+        self.register_parameter("weight", weight)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        normal = x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.eps)
+        if self.weight is None:
+            return normal
+        return normal * (self.weight + self.offset if self.offset else self.weight)
+
+
+def _norm(args: ModelArgs, size: int, affine: bool = True) -> RMSNorm:
+    return RMSNorm(size, args.norm_eps, affine, 1.0 if args.rms_norm_add_unit_offset else 0.0)
+
+
+def _linear(terms: int, rows: int, bias: bool) -> torch.nn.Linear:
+    """A layer whose parameters have no values yet."""
+    return torch.nn.Linear(terms, rows, bias=bias, device="meta")
+
+
+def _activation(args: ModelArgs) -> Callable[[torch.Tensor], torch.Tensor]:
+    if args.act_fn == "silu":
+        return functional.silu
+    return partial(functional.gelu, approximate="tanh" if args.act_fn == "gelu_approx" else "none")
+
+
+class FeedForward(torch.nn.Module):
+    """w2(act(w1 x) · w3 x)."""
+
+    def __init__(self, args: ModelArgs) -> None:
+        super().__init__()
+        self.w1 = _linear(args.dim, args.ffn, False)
+        self.w2 = _linear(args.ffn, args.dim, False)
+        self.w3 = _linear(args.dim, args.ffn, False)
+        self.activation = _activation(args)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = self.w2(self.activation(self.w1(x)) * self.w3(x))
+        return result
+
+
+class Attention(torch.nn.Module):
+    """Projections, norms and rotation of queries, keys and values around `kv_cache`."""
+
+    def __init__(self, args: ModelArgs, layer: Layer, cache: str) -> None:
+        super().__init__()
+        self.args = args
+        queries, keys = args.n_heads * args.head_size, args.kv_heads * args.head_size
+        bias = args.attention_qkv_bias
+        self.wq = _linear(args.dim, queries, bias)
+        self.wk = _linear(args.dim, keys, bias)
+        self.wv = _linear(args.dim, keys, bias)
+        self.wo = _linear(queries, args.dim, False)
+        if args.use_qk_norm:
+            self.q_norm_fn = _norm(args, args.head_size, args.qk_norm_affine)
+            self.k_norm_fn = _norm(args, args.head_size, args.qk_norm_affine)
+        self.kv_cache = CACHES[cache](layer)
+
+    def forward(
+        self, x: torch.Tensor, step: Step, cos: torch.Tensor, sin: torch.Tensor
+    ) -> torch.Tensor:
+        args = self.args
+        q, k, v = (
+            layer(x).unflatten(-1, (-1, args.head_size)) for layer in (self.wq, self.wk, self.wv)
+        )
+        if args.use_qk_norm and args.qk_norm_before_rope:
+            q, k = self.q_norm_fn(q), self.k_norm_fn(k)
+        rotates_later = isinstance(self.kv_cache, OwnCache) and (
+            args.qk_norm_before_rope or not args.use_qk_norm
+        )
+        if rotates_later:
+            out = self.kv_cache(q, k, v, step, cos, sin)
+        else:
+            q, k = rope.rotated(q, cos, sin), rope.rotated(k, cos, sin)
+            if args.use_qk_norm and not args.qk_norm_before_rope:
+                q, k = self.q_norm_fn(q), self.k_norm_fn(k)
+            out = self.kv_cache(q, k, v, step)
+        result: torch.Tensor = self.wo(out.flatten(2))
+        return result
+
+
+class Block(torch.nn.Module):
+    """A layer: attention, then feed-forward layers, each added to its input."""
+
+    def __init__(self, args: ModelArgs, layer: Layer, cache: str) -> None:
+        super().__init__()
+        self.attention = Attention(args, layer, cache)
+        self.feed_forward = FeedForward(args)
+        self.attention_norm, self.ffn_norm = _norm(args, args.dim), _norm(args, args.dim)
+        self.post_attention_norm = _norm(args, args.dim) if args.post_attention_norm else None
+        self.post_ffn_norm = _norm(args, args.dim) if args.post_ffn_norm else None
+        self.share = args.residual_multiplier
+
+    def forward(
+        self, x: torch.Tensor, step: Step, cos: torch.Tensor, sin: torch.Tensor
+    ) -> torch.Tensor:
+        attended = self.attention(self.attention_norm(x), step, cos, sin)
+        x = self._added(x, attended, self.post_attention_norm)
+        return self._added(x, self.feed_forward(self.ffn_norm(x)), self.post_ffn_norm)
+
+    def _added(self, x: torch.Tensor, y: torch.Tensor, norm: RMSNorm | None) -> torch.Tensor:
+        if norm is not None:
+            y = norm(y)
+        return x + (y if self.share is None else y * self.share)
+
+
+class Transformer(torch.nn.Module):
+    """forward(tokens i64 [1, S], input_pos i64 [1]) -> logits f32 [1, vocabulary].
+
+    The tokens are at the positions from input_pos on, and the logits are those of the last one; of
+    all, [1, S, vocabulary], with `limits.all_logits`. Without caches there is no input_pos.
+    """
+
+    def __init__(self, args: ModelArgs, limits: Limits) -> None:
+        super().__init__()
+        self.args, self.limits = args, limits
+        self.tok_embeddings = torch.nn.Embedding(args.vocab_size, args.dim, device="meta")
+        self.layers = torch.nn.ModuleList(
+            Block(args, _layer(args, limits, i), limits.cache) for i in range(args.n_layers)
+        )
+        self.norm = _norm(args, args.dim)
+        self.output = _linear(args.dim, args.vocab_size, args.output_bias)
+        self.has_cache = limits.cache != "none"
+        theta = args.rope_freq_base if args.rope_theta is None else args.rope_theta
+        thetas = [theta]
+        if args.local_rope_theta is not None and any(map(args.window_of, range(args.n_layers))):
+            thetas.append(args.local_rope_theta)
+        self.n_tables = len(thetas)
+        for i, base in enumerate(thetas):
+            cos, sin = rope.tables(args, base, limits.capacity)
+            self.register_buffer(f"cos_{i}", cos, persistent=False)
+            self.register_buffer(f"sin_{i}", sin, persistent=False)
+
+    def forward(self, tokens: torch.Tensor, input_pos: torch.Tensor | None = None) -> torch.Tensor:
+        args, step = self.args, self._step(tokens, input_pos)
+        tables = [self._tables(step, i) for i in range(self.n_tables)]
+        x = self.tok_embeddings(tokens)
+        if args.embedding_scale_factor != 1.0:
+            x = x * args.embedding_scale_factor
+        for i, layer in enumerate(self.layers):
+            local = self.n_tables > 1 and args.window_of(i) > 0
+            x = layer(x, step, *tables[1 if local else 0])
+        if not self.limits.all_logits:
+            x = x[:, -1]
+        logits: torch.Tensor = self.output(self.norm(x))
+        if args.logits_scaling is not None:
+            logits = logits / args.logits_scaling
+        if args.final_logit_softcapping is not None:
+            cap = args.final_logit_softcapping
+            logits = torch.tanh(logits / cap) * cap
+        return logits
+
+    def _step(self, tokens: torch.Tensor, input_pos: torch.Tensor | None) -> Step:
+        length = tokens.shape[1]
+        if not self.has_cache:
+            return Step(0, length, torch.arange(length))
+        assert input_pos is not None
+        start = input_pos[0].item()
+        torch._check(start >= 0)
+        torch._check(start + length <= self.limits.capacity)
+        return Step(start, length, input_pos + torch.arange(length))
+
+    def _tables(self, step: Step, i: int) -> tuple[torch.Tensor, torch.Tensor]:
+        cos, sin = self.get_buffer(f"cos_{i}"), self.get_buffer(f"sin_{i}")
+        return cos.narrow(0, step.start, step.length), sin.narrow(0, step.start, step.length)
+
+
+def _layer(args: ModelArgs, limits: Limits, index: int) -> Layer:
+    window = args.window_of(index) if limits.windows is None else limits.windows[index]
+    scale = args.attention_multiplier
+    return Layer(
+        heads=args.kv_heads,
+        size=args.head_size,
+        capacity=limits.capacity,
+        longest=limits.longest,
+        window=window,
+        scale=args.head_size**-0.5 if scale is None else scale,
+        softcap=args.attn_logit_softcapping or 0.0,
+    )

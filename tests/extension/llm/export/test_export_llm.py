@@ -1,0 +1,224 @@
+"""Programs of export_llm: logits of eager torch for each cache and target, prompts in pieces."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from support import llama_checkpoints
+from support.llama_checkpoints import PARAMS, PROMPT, steps
+from support.tolerance import F32_LAYERS, LAYERS_STEPS, Tolerance, assert_near
+
+from executorch_py.exir import ExecutorchProgramManager
+from executorch_py.extension.llm.checkpoint import Checkpoint
+from executorch_py.extension.llm.export.config.read_config import read_config
+from executorch_py.extension.llm.export.export_llm import export_llm, main
+from executorch_py.extension.llm.export.quantize_model import quantize_model
+from executorch_py.extension.llm.model.model_args import args_of
+from executorch_py.extension.llm.model.transformer import Limits, Transformer
+from executorch_py.extension.llm.model.weights import load_weights
+from executorch_py.extension.llm.session import Session
+from executorch_py.runtime import Runtime
+
+SIZES = ["export.max_seq_length=8", "export.max_context_length=24"]
+CACHE = ["model.use_kv_cache=true"]
+OPERATORS = [*CACHE, "model.use_sdpa_with_kv_cache=true"]
+WINDOWS = "model.local_global_attention=[0,3]"
+OWN = ["export.target=executorch_py"]
+WEIGHTS = [
+    "quantization.qmode=8da4w",
+    "quantization.group_size=32",
+    "quantization.embedding_quantize=4,32",
+]
+XNNPACK = ["backend.xnnpack.enabled=true"]
+CACHES = {
+    "tensors": CACHE,
+    "operators": OPERATORS,
+    "own": [*CACHE, *OWN],
+    "extended": [*OPERATORS, *XNNPACK, "backend.xnnpack.extended_ops=true"],
+}
+QUANTIZED = {
+    "XNNPACK": [*OPERATORS, *WEIGHTS, *XNNPACK],
+    "own": [*OPERATORS, *WEIGHTS, *OWN],
+    "portable": [*CACHE, *WEIGHTS],
+    "own, 8-bit table by row": [
+        *CACHE,
+        *OWN,
+        *WEIGHTS[:2],
+        "quantization.embedding_quantize=8,0",
+    ],
+    "4w": [*CACHE, "quantization.qmode=4w", *WEIGHTS[1:]],
+    "int8": [*CACHE, "quantization.qmode=int8", *XNNPACK, "backend.xnnpack.extended_ops=true"],
+}
+
+
+def eager(windows: tuple[int, ...] | None = None, **params: Any) -> Transformer:
+    """The model in torch, without a cache."""
+    model = Transformer(
+        args_of({**PARAMS, **params}, "params"), Limits(24, 24, "none", windows=windows)
+    )
+    found = llama_checkpoints.tensors()
+    readers = {name: (lambda name=name: found[name]) for name in found}
+    load_weights(model, Checkpoint(readers, "tensors"))
+    return model
+
+
+def eager_steps(model: torch.nn.Module) -> list[torch.Tensor]:
+    seen: list[int] = []
+
+    def call(tokens: list[int], position: int) -> torch.Tensor:
+        seen[position:] = tokens
+        with torch.no_grad():
+            result: torch.Tensor = model(torch.tensor([seen]))
+        return result
+
+    return list(steps(call))
+
+
+def exported(folder: Path, *overrides: str) -> ExecutorchProgramManager:
+    config = read_config(None, [*llama_checkpoints.write(folder), *SIZES, *overrides])
+    return export_llm(config)
+
+
+def runtime_steps(
+    program: ExecutorchProgramManager, pieces: tuple[int, ...] = (len(PROMPT),)
+) -> list[torch.Tensor]:
+    method = Runtime.get().load_program(program.buffer).load_method("forward")
+    return list(
+        steps(lambda ids, at: method.execute([torch.tensor([ids]), torch.tensor([at])])[0], pieces)
+    )
+
+
+@pytest.mark.parametrize("name", CACHES)
+def test_logits_are_those_of_eager_torch_for_a_prompt_at_once_and_in_pieces(
+    name: str, tmp_path: Path
+) -> None:
+    program = exported(tmp_path, *CACHES[name])
+    wanted = eager_steps(eager())
+    for pieces in ((6,), (2, 4), (1, 1, 1, 1, 1, 1)):
+        assert_near(runtime_steps(program, pieces), wanted, F32_LAYERS)
+
+
+def test_a_call_has_room_for_all_of_max_seq_length(tmp_path: Path) -> None:
+    method = (
+        Runtime.get().load_program(exported(tmp_path, *OPERATORS).buffer).load_method("forward")
+    )
+    ids = torch.arange(8).unsqueeze(0)
+    with torch.no_grad():
+        wanted = eager()(ids)
+    assert_near(method.execute([ids, torch.tensor([0])])[0], wanted, F32_LAYERS)
+
+
+def test_a_program_without_a_cache_takes_all_tokens(tmp_path: Path) -> None:
+    program = exported(tmp_path, "debug.generate_full_logits=true")
+    method = Runtime.get().load_program(program.buffer).load_method("forward")
+    model = eager()
+    ids = torch.tensor([PROMPT])
+    with torch.no_grad():
+        wanted = torch.stack([model(ids[:, : i + 1])[0] for i in range(len(PROMPT))])
+    assert_near(method.execute([ids])[0][0], wanted, F32_LAYERS)
+
+
+def test_static_shapes_take_one_token_at_a_time(tmp_path: Path) -> None:
+    program = exported(tmp_path, *OPERATORS, "model.enable_dynamic_shape=false")
+    assert_near(runtime_steps(program, (1,) * 6), eager_steps(eager()), F32_LAYERS)
+
+
+@pytest.mark.parametrize("name", QUANTIZED)
+def test_quantized_programs_compute_with_the_numbers_of_their_module(
+    name: str, tmp_path: Path
+) -> None:
+    program = exported(tmp_path, *QUANTIZED[name])
+    model = eager()
+    quantize_model(model, read_config(None, [*SIZES, *QUANTIZED[name]]))
+    wanted = eager_steps(model)
+    is_dynamic = "8da4w" in " ".join(QUANTIZED[name])
+    tolerance: Tolerance = LAYERS_STEPS if is_dynamic else F32_LAYERS
+    assert_near(runtime_steps(program), wanted, tolerance)
+
+
+def test_both_targets_have_the_same_quantized_numbers(tmp_path: Path) -> None:
+    ours, theirs = (runtime_steps(exported(tmp_path, *QUANTIZED[n])) for n in ("own", "XNNPACK"))
+    assert_near(ours, theirs, F32_LAYERS)
+
+
+def test_searched_scales_have_a_smaller_error() -> None:
+    from executorch_py.extension.llm.export.standard_quantized import WeightKind, quantize_rows
+
+    matrix = torch.randn(64, 128, generator=torch.Generator().manual_seed(0))
+    errors = []
+    for search in (True, False):
+        codes, scales = quantize_rows(matrix, WeightKind(4, 32, search))
+        values = codes.unflatten(1, (-1, 32)) * scales.unsqueeze(-1)
+        errors.append(float((values.flatten(1) - matrix).square().sum()))
+    assert errors[0] < 0.97 * errors[1]
+
+
+@pytest.mark.parametrize("target", [[], OWN], ids=["upstream's", "own"])
+def test_layers_with_windows_see_their_window_alone(target: list[str], tmp_path: Path) -> None:
+    program = exported(tmp_path, *OPERATORS, *target, WINDOWS)
+    wanted = eager_steps(eager(windows=(0, 3)))
+    for pieces in ((6,), (2, 4), (5, 1)):
+        assert_near(runtime_steps(program, pieces), wanted, F32_LAYERS)
+
+
+def test_constant_methods_are_the_sizes_and_the_metadata(tmp_path: Path) -> None:
+    metadata = 'base.metadata={"get_bos_id": 1, "get_eos_ids": [2, 3]}'
+    program = Runtime.get().load_program(exported(tmp_path, *OPERATORS, WINDOWS, metadata).buffer)
+    found = {
+        name: program.load_method(name).execute([]) for name in program.method_names - {"forward"}
+    }
+    assert found == {
+        "get_max_seq_len": [8],
+        "get_max_context_len": [24],
+        "get_n_layers": [2],
+        "get_vocab_size": [300],
+        "use_kv_cache": [True],
+        "use_sdpa_with_kv_cache": [True],
+        "enable_dynamic_shape": [True],
+        "get_cache_kind": ["f32"],
+        "get_cache_windows": [0, 3],
+        "get_cache_slots": [24, 10],
+        "get_bos_id": [1],
+        "get_eos_ids": [2, 3],
+    }
+
+
+def test_a_program_has_sessions(tmp_path: Path) -> None:
+    exported(tmp_path, *OPERATORS, WINDOWS).save(str(tmp_path / "model.pte"))
+    session = Session(tmp_path / "model.pte")
+    tokens = session.generate(PROMPT, max_new_tokens=4)
+    session.rewind(7)
+    assert session.position == 7
+    assert tokens == [int(step.argmax()) for step in eager_steps(eager(windows=(0, 3)))[:4]]
+
+
+def test_a_tied_table_is_in_the_file_once(tmp_path: Path) -> None:
+    tied = {k: t for k, t in llama_checkpoints.tensors().items() if k != "output.weight"}
+    sizes = []
+    for found in (tied, llama_checkpoints.tensors()):
+        places = llama_checkpoints.write(tmp_path)
+        torch.save(found, tmp_path / "weights.pth")
+        config = read_config(None, [*places, *SIZES, *CACHE, *OWN, *WEIGHTS])
+        sizes.append(len(export_llm(config).buffer))
+    assert sizes[1] - sizes[0] > 300 * 64 // 2
+
+
+def test_the_command_writes_a_file_of_the_model_class(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "config.yaml").write_text(
+        "base:\n  model_class: llama3_2\nmodel:\n  use_kv_cache: true\n"
+    )
+    places = [*llama_checkpoints.write(tmp_path), *SIZES, f"+export.output_dir={tmp_path}"]
+    assert main(["--config", str(tmp_path / "config.yaml"), *places]) == 0
+    assert "saved" in capsys.readouterr().out
+    program = Runtime.get().load_program(tmp_path / "llama3_2.pte")
+    assert "use_kv_cache" in program.method_names
+
+
+def test_the_command_says_what_is_wrong(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["model.use_kv_cach=true"]) == 1
+    assert "did you mean 'use_kv_cache'?" in capsys.readouterr().err

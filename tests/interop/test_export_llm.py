@@ -1,0 +1,74 @@
+"""Decoders of the Llama family: upstream runs programs of our export_llm, and we run upstream's."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from support import llama_checkpoints
+from support.llama_checkpoints import PROMPT, steps
+from support.tolerance import F32_LAYERS, assert_near
+from support.upstream_peer import Upstream
+
+from executorch_py.extension.llm.export.config.read_config import read_config
+from executorch_py.extension.llm.export.export_llm import export_llm
+from executorch_py.runtime import Runtime
+
+SIZES = ["export.max_seq_length=8", "export.max_context_length=24"]
+CACHE = ["model.use_kv_cache=true"]
+OPERATORS = [*CACHE, "model.use_sdpa_with_kv_cache=true"]
+QUANTIZED = [
+    *OPERATORS,
+    "backend.xnnpack.enabled=true",
+    "quantization.qmode=8da4w",
+    "quantization.group_size=32",
+]
+CASES = {
+    "tensors": CACHE,
+    "operators": OPERATORS,
+    "windows": [*OPERATORS, "model.local_global_attention=[0,3]"],
+    "8da4w": [*QUANTIZED, "quantization.embedding_quantize='4,32'"],
+    "8da4w, all of XNNPACK": [*QUANTIZED, "backend.xnnpack.extended_ops=true"],
+}
+PIECES = (2, 4)
+
+
+def call_of(path: Path) -> Callable[[list[int], int], torch.Tensor]:
+    method = Runtime.get().load_program(path).load_method("forward")
+    return lambda ids, at: method.execute([torch.tensor([ids]), torch.tensor([at])])[0]
+
+
+def tokens_of(logits: list[torch.Tensor]) -> list[int]:
+    return [int(step.argmax()) for step in logits]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_upstream_generates_our_tokens_from_our_file(
+    name: str, upstream: Upstream, tmp_path: Path
+) -> None:
+    config = read_config(None, [*llama_checkpoints.write(tmp_path), *SIZES, *CASES[name]])
+    export_llm(config).save(str(tmp_path / "ours.pte"))
+    (tmp_path / "ours.json").write_text(json.dumps(PIECES))
+    upstream.ask("generate", "ours", tmp_path)
+    theirs = torch.load(tmp_path / "ours.pt")
+    ours = list(steps(call_of(tmp_path / "ours.pte"), PIECES))
+    assert tokens_of(ours) == tokens_of(theirs)
+    if "quantization.qmode=8da4w" not in CASES[name]:
+        assert_near(ours, theirs, F32_LAYERS)
+
+
+def test_we_generate_the_tokens_of_upstream_s_runtime_from_its_file(
+    upstream: Upstream, tmp_path: Path
+) -> None:
+    places = llama_checkpoints.write(tmp_path, {**llama_checkpoints.PARAMS, "n_layers": 1})
+    texts = [*places, *SIZES, *CASES["8da4w"]]
+    (tmp_path / "theirs.json").write_text(json.dumps(["base.model_class=llama3_2", *texts]))
+    upstream.ask("export_llm", "theirs", tmp_path)
+    (tmp_path / "theirs.json").write_text(json.dumps(PIECES))
+    upstream.ask("generate", "theirs", tmp_path)
+    theirs = torch.load(tmp_path / "theirs.pt")
+    ours = list(steps(call_of(tmp_path / "theirs.pte"), PIECES))
+    assert len(ours) > len(PROMPT) and tokens_of(ours) == tokens_of(theirs)

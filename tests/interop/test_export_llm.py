@@ -30,6 +30,12 @@ CASES = {
     "tensors": CACHE,
     "operators": OPERATORS,
     "windows": [*OPERATORS, "model.local_global_attention=[0,3]"],
+    "int8 caches": [*OPERATORS, "model.quantize_kv_cache=true"],
+    "int8 windows": [
+        *OPERATORS,
+        "model.quantize_kv_cache=true",
+        "model.local_global_attention=[0,3]",
+    ],
     "8da4w": [*QUANTIZED, "quantization.embedding_quantize='4,32'"],
     "8da4w, all of XNNPACK": [*QUANTIZED, "backend.xnnpack.extended_ops=true"],
 }

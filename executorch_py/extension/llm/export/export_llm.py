@@ -93,7 +93,7 @@ def _limits(config: LlmConfig, args: ModelArgs) -> Limits:
     if model.use_kv_cache and export.target == OWN_TARGET:
         cache = "own i8" if model.quantize_kv_cache else "own f32"
     elif model.use_kv_cache and model.use_sdpa_with_kv_cache:
-        cache = "operators"
+        cache = "operators i8" if model.quantize_kv_cache else "operators"
     elif model.use_kv_cache:
         cache = "tensors"
     windows = model.local_global_attention
@@ -101,7 +101,7 @@ def _limits(config: LlmConfig, args: ModelArgs) -> Limits:
         raise ConfigError(
             f"model.local_global_attention: expected windows of 0 or more, got {windows}"
         )
-    if cache == "operators" and args.attn_logit_softcapping:
+    if cache.startswith("operators") and args.attn_logit_softcapping:
         raise ConfigError(
             f"model.use_sdpa_with_kv_cache: expected false, or export.target={OWN_TARGET}, as its "
             f"operator has no attn_logit_softcapping, got {args.attn_logit_softcapping}"

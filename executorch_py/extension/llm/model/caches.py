@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from executorch_py.exir.dialects import attention_ops
+from executorch_py.exir.dialects.quantized_ops import register_quantized_ops
 from executorch_py.extension.llm.custom_ops import custom_ops as custom_ops
 
 _OWN_NAMES = ("key_cache", "value_cache", "key_scales", "key_sums", "value_scales")
@@ -143,6 +144,50 @@ class OperatorCache(torch.nn.Module):
             q, self.k_cache, self.v_cache, start, mask, 0.0, causal, self.layer.scale
         )
         return result
+
+
+class QuantizedOperatorCache(torch.nn.Module):
+    """Caches of int8 as OperatorCache's, by llama::custom_quantized_sdpa.
+
+    Each position and head has a scale and a zero point; queries are quantized in the same way.
+    """
+
+    def __init__(self, layer: Layer) -> None:
+        super().__init__()
+        self.layer = layer
+        for name in ("k_cache", "v_cache"):
+            shape = (1, layer.slots, layer.heads)
+            self.register_buffer(name, torch.zeros((*shape, layer.size), dtype=torch.int8))
+            self.register_buffer(f"{name}_scales", torch.zeros((*shape, 1)))
+            zeros = torch.zeros((*shape, 1), dtype=torch.int8)
+            self.register_buffer(f"{name}_zero_points", zeros)
+
+    def forward(
+        self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, step: Step
+    ) -> torch.Tensor:
+        cached = [self._tensors("k_cache"), self._tensors("v_cache")]
+        for rows, tensors in zip((k, v), cached, strict=True):
+            write_rows(self.layer, step, *zip(_quantized_rows(rows), tensors, strict=True))
+        (keys, key_scales, key_zeros), (values, value_scales, value_zeros) = cached
+        codes, scales, zeros = _quantized_rows(q)
+        start, mask, causal = operator_arguments(self.layer, step)
+        numbers = (zeros, scales, key_zeros, key_scales, value_zeros, value_scales)
+        result: torch.Tensor = torch.ops.llama.custom_quantized_sdpa(
+            codes, keys, values, start, mask, 0.0, causal, self.layer.scale, *numbers
+        )
+        return result
+
+    def _tensors(self, name: str) -> list[torch.Tensor]:
+        return [self.get_buffer(name + part) for part in ("", "_scales", "_zero_points")]
+
+
+def _quantized_rows(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Codes int8, scales f32 and zero points int8 of the last dim's rows."""
+    register_quantized_ops()
+    library = torch.ops.quantized_decomposed
+    scales, zeros = library.choose_qparams_per_token_asymmetric(x, torch.int8)
+    codes = library.quantize_per_token(x, scales, zeros, -128, 127, torch.int8)
+    return codes, scales.to(torch.float32), zeros.to(torch.int8)
 
 
 def write_rows(layer: Layer, step: Step, *pairs: tuple[torch.Tensor, torch.Tensor]) -> None:

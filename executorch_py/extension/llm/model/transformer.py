@@ -15,6 +15,7 @@ from executorch_py.extension.llm.model.caches import (
     NoCache,
     OperatorCache,
     OwnCache,
+    QuantizedOperatorCache,
     Step,
     TensorCache,
 )
@@ -24,6 +25,7 @@ CACHES: dict[str, Callable[[Layer], torch.nn.Module]] = {
     "none": NoCache,
     "tensors": TensorCache,
     "operators": OperatorCache,
+    "operators i8": QuantizedOperatorCache,
     "own f32": lambda layer: OwnCache(layer, "f32"),
     "own i8": lambda layer: OwnCache(layer, "i8"),
 }

@@ -59,6 +59,10 @@ def eager(windows: tuple[int, ...] | None = None, **params: Any) -> Transformer:
     model = Transformer(
         args_of({**PARAMS, **params}, "params"), Limits(24, 24, "none", windows=windows)
     )
+    return loaded(model)
+
+
+def loaded(model: Transformer) -> Transformer:
     found = llama_checkpoints.tensors()
     readers = {name: (lambda name=name: found[name]) for name in found}
     load_weights(model, Checkpoint(readers, "tensors"))
@@ -124,6 +128,20 @@ def test_a_program_without_a_cache_takes_all_tokens(tmp_path: Path) -> None:
 def test_static_shapes_take_one_token_at_a_time(tmp_path: Path) -> None:
     program = exported(tmp_path, *OPERATORS, "model.enable_dynamic_shape=false")
     assert_near(runtime_steps(program, (1,) * 6), eager_steps(eager()), F32_LAYERS)
+
+
+@pytest.mark.parametrize("windows", [[], [WINDOWS]], ids=["all positions", "windows"])
+def test_caches_of_int8_have_the_numbers_of_their_module(
+    windows: list[str], tmp_path: Path
+) -> None:
+    int8 = "model.quantize_kv_cache=true"
+    program = exported(tmp_path, *OPERATORS, *windows, int8)
+    limits = Limits(24, 8, "operators i8", (0, 3) if windows else None)
+    model = loaded(Transformer(args_of(PARAMS, "params"), limits))
+    with torch.no_grad():
+        wanted = list(steps(lambda ids, at: model(torch.tensor([ids]), torch.tensor([at])), (2, 4)))
+    assert_near(runtime_steps(program, (2, 4)), wanted, LAYERS_STEPS)
+    assert_near(wanted, eager_steps(eager((0, 3) if windows else None)), LAYERS_STEPS)
 
 
 @pytest.mark.parametrize("name", QUANTIZED)

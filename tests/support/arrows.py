@@ -202,7 +202,7 @@ PYTHON_ARROWS: dict[str, set[str]] = {
     | {_EXIR, *_exir("dialects", "serialize"), *_passes("user")},
     # Exports of language models choose a target, and delegate where its runtime has a delegate.
     "executorch_py.extension.llm.export": {"executorch_py", "executorch_py.extension", _EXIR}
-    | _exir("dialects", "program")
+    | _exir("dialects", "passes", "program")
     | _xnnpack("partition"),
     # Backends ahead of time.
     "executorch_py.backends": set(),

@@ -16,35 +16,30 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch.export import ExportedProgram
-
-from executorch_py.backends.xnnpack.partition.xnnpack_partitioner import (
-    XnnpackDynamicallyQuantizedPartitioner,
-    XnnpackPartitioner,
-)
-from executorch_py.exir import (
-    ExecutorchBackendConfig,
-    ExecutorchProgramManager,
-    to_edge,
-    to_edge_transform_and_lower,
-)
+from executorch_py.exir import ExecutorchProgramManager
 from executorch_py.extension.llm.checkpoint import CheckpointError
-from executorch_py.extension.llm.export.config.llm_config import LlmConfig
+from executorch_py.extension.llm.export.config.llm_config import LlmConfig, LoraConfig
 from executorch_py.extension.llm.export.config.read_config import (
     ConfigError,
     checked,
     read_config,
 )
 from executorch_py.extension.llm.export.hf_model import widen_parameters
+from executorch_py.extension.llm.export.lower_llm import captured, lowered
 from executorch_py.extension.llm.export.quantize_model import quantize_model
 from executorch_py.extension.llm.export.supported_keys import OWN_TARGET, refuse_unsupported
+from executorch_py.extension.llm.model.adapters import (
+    Adapter,
+    AdapterNumbers,
+    adapted,
+    numbers_of,
+    open_adapter,
+)
 from executorch_py.extension.llm.model.model_args import ModelArgs, ModelArgsError, read_params
 from executorch_py.extension.llm.model.model_classes import args_of_class
 from executorch_py.extension.llm.model.transformer import Limits, Transformer
 from executorch_py.extension.llm.model.weights import initialize, load_weights, open_checkpoint
 
-_LEAST_LENGTH = 4  # that the traced range of lengths needs
 _SUFFIX = ".pte"
 _MEGABYTE = 10**6
 
@@ -63,13 +58,17 @@ def export_llm(config: LlmConfig, report: Report | None = None) -> ExecutorchPro
     refuse_unsupported(config)
     methods = _constant_methods(config)
     model = _model(config, say)
+    adapters = _adapters(model, config)
     for line in quantize_model(model, config):
         say(line)
     if config.export.target == OWN_TARGET and config.backend.xnnpack.enabled:
         say(f"backend.xnnpack: not used, as {OWN_TARGET} has operators of its own")
     widen_parameters(model)
-    exported = _captured(model, config)
-    return _lowered(exported, config, {**_sizes(model, config), **methods})
+    exported = {}
+    for name, adapter in adapters.items():
+        with adapted(model, adapter):
+            exported[name] = captured(model, config)
+    return lowered(exported, config, {**_sizes(model, config), **methods})
 
 
 def _model(config: LlmConfig, say: Report) -> Transformer:
@@ -115,6 +114,31 @@ def _limits(config: LlmConfig, args: ModelArgs) -> Limits:
     )
 
 
+def _adapters(model: Transformer, config: LlmConfig) -> dict[str, Adapter | None]:
+    """The adapter of each method, None for the model alone. Weights are not quantized yet."""
+    chosen: dict[str, LoraConfig | None] = {"forward": config.base.lora_config}
+    if config.multimethod.methods:
+        chosen = {m.method_name: m.lora_config for m in config.multimethod.methods}
+    return {
+        name: None
+        if lora is None
+        else open_adapter(lora.adapter_checkpoint, _adapter_numbers(lora), model)
+        for name, lora in chosen.items()
+    }
+
+
+def _adapter_numbers(lora: LoraConfig) -> AdapterNumbers:
+    if lora.adapter_config is not None:
+        return numbers_of(lora.adapter_config)
+    if lora.lora_rank < 1 or lora.lora_alpha < 1:
+        raise ConfigError(
+            "lora_config: expected adapter_config, or lora_rank and lora_alpha of 1 or more, got "
+            f"{lora.lora_rank} and {lora.lora_alpha}"
+        )
+    scale = lora.lora_alpha / lora.lora_rank
+    return AdapterNumbers(lora.lora_rank, scale, tuple(lora.target_modules))
+
+
 def _repeated(windows: list[int] | None, n: int) -> tuple[int, ...] | None:
     return None if windows is None else tuple(windows[i % len(windows)] for i in range(n))
 
@@ -156,43 +180,6 @@ def _constant_methods(config: LlmConfig) -> dict[str, Any]:
     return entries
 
 
-# ---- the graph
-
-
-def _captured(model: Transformer, config: LlmConfig) -> ExportedProgram:
-    """The graph for 1 … max_seq_length tokens, or with static shapes for one, or without caches for
-    max_seq_length."""
-    longest, dynamic = config.export.max_seq_length, config.model.enable_dynamic_shape
-    if dynamic and longest < _LEAST_LENGTH:
-        raise ConfigError(
-            f"export.max_seq_length: expected {_LEAST_LENGTH} or more, or "
-            f"model.enable_dynamic_shape=false, got {longest}"
-        )
-    cached = config.model.use_kv_cache
-    length = 2 if dynamic else 1 if cached else longest
-    numbers = [torch.zeros(1, length, dtype=torch.int64), torch.zeros(1, dtype=torch.int64)]
-    example = tuple(numbers if cached else numbers[:1])
-    tokens = {1: torch.export.Dim("token_dim", max=longest)} if dynamic else None
-    shapes = (tokens, None) if cached else (tokens,)
-    with torch.no_grad():
-        return torch.export.export(model, example, dynamic_shapes=shapes, strict=False)
-
-
-def _lowered(
-    exported: ExportedProgram, config: LlmConfig, methods: dict[str, Any]
-) -> ExecutorchProgramManager:
-    if config.export.target == OWN_TARGET:
-        edge = to_edge(exported, constant_methods=methods)
-        return edge.to_executorch(ExecutorchBackendConfig(own_operators=True))
-    partitioners: list[XnnpackPartitioner] = []
-    if config.backend.xnnpack.enabled:
-        partitioners.append(XnnpackDynamicallyQuantizedPartitioner())
-        if config.backend.xnnpack.extended_ops:
-            partitioners = [XnnpackPartitioner()]
-    edge = to_edge_transform_and_lower(exported, partitioner=partitioners, constant_methods=methods)
-    return edge.to_executorch(ExecutorchBackendConfig(target=config.export.target))
-
-
 # ---- the command
 
 
@@ -221,6 +208,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"export_llm: {error}", file=sys.stderr)
         return 1
     program.save(str(path))
+    program.write_tensor_data_to_file(path.parent)
     print(f"saved {path}: {path.stat().st_size / _MEGABYTE:.1f} MB")
     return 0
 

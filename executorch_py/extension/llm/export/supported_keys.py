@@ -14,8 +14,7 @@ OWN_TARGET, UPSTREAM_TARGET = TARGETS
 _ALTERNATIVE_WEIGHTS = "supported are float checkpoints, quantized by quantization.qmode"
 # Keys by group, each with what is supported instead. A value other than the default is refused.
 _REFUSED = {
-    "base.lora_config": "supported are checkpoints without adapters: merge the adapter first",
-    "base.use_lora": "supported are checkpoints without adapters: merge the adapter first",
+    "base.use_lora": "supported are adapters by base.lora_config",
     "base.preq_mode": _ALTERNATIVE_WEIGHTS,
     "base.preq_group_size": _ALTERNATIVE_WEIGHTS,
     "base.preq_embedding_quantize": _ALTERNATIVE_WEIGHTS,
@@ -29,8 +28,6 @@ _REFUSED = {
     "model.use_moe_quantized_op": "supported are models without experts",
     "export.so_library": "operators of this project and of upstream need no library",
     "export.export_only": "supported is the whole export",
-    "export.foundation_weights_file": "supported is one file with all weights",
-    "export.lora_weights_file": "supported is one file with all weights",
     "quantization.pt2e_quantize": "supported is quantization.qmode",
     "quantization.use_spin_quant": _ALTERNATIVE_WEIGHTS,
     "quantization.use_qat": _ALTERNATIVE_WEIGHTS,
@@ -43,8 +40,6 @@ _REFUSED = {
     "debug.profile_memory": "supported is `executorch_py inspect` on the file",
     "debug.profile_path": "supported is `executorch_py profile` on the file",
     "debug.generate_etrecord": "supported is executorch_py.devtools on a program of export_llm",
-    "multimethod.methods": "supported is the one method forward",
-    "multimethod.share_mutable_buffers": "supported is the one method forward",
 }
 _DELEGATES = "supported are backend.xnnpack and programs without a delegate"
 QMODES = ("8da4w", "4w", "int8")
@@ -67,6 +62,7 @@ def refuse_unsupported(config: LlmConfig) -> None:
         raise ConfigError(f"export.target: expected {expected}, got {quoted(config.export.target)}")
     _check_caches(config)
     _check_weights(config)
+    _check_methods(config)
 
 
 def _at(config: LlmConfig, key: str) -> Any:
@@ -129,3 +125,37 @@ def _check_weights(config: LlmConfig) -> None:
                 "quantization.embedding_quantize: expected 2, 4 or 8 bits and a group size, got "
                 f"{quoted(table)}"
             )
+
+
+def _check_methods(config: LlmConfig) -> None:
+    methods, lora = config.multimethod.methods, config.base.lora_config
+    if methods and lora is not None:
+        raise ConfigError(
+            "base.lora_config: expected adapters of multimethod.methods alone, got both"
+        )
+    if config.multimethod.share_mutable_buffers and not methods:
+        raise ConfigError(
+            "multimethod.share_mutable_buffers: expected multimethod.methods beside it, got none"
+        )
+    names = [method.method_name for method in methods]
+    for i, method in enumerate(methods):
+        where = f"multimethod.methods[{i}]"
+        if not method.method_name.isidentifier() or names.count(method.method_name) > 1:
+            raise ConfigError(
+                f"{where}.method_name: expected names that differ, got {quoted(method.method_name)}"
+            )
+        if method.export_seq_len is not None:
+            raise _refusal(
+                f"{where}.export_seq_len", method.export_seq_len, "supported is max_seq_length"
+            )
+    for where, chosen in [
+        ("base", lora),
+        *((f"multimethod.methods[{i}]", m.lora_config) for i, m in enumerate(methods)),
+    ]:
+        if chosen is not None and chosen.adapter_quant is not None:
+            key = f"{where}.lora_config.adapter_quant"
+            raise _refusal(key, chosen.adapter_quant, "adapters stay float")
+    if config.export.lora_weights_file is not None and not any(
+        [lora, *(method.lora_config for method in methods)]
+    ):
+        raise ConfigError("export.lora_weights_file: expected an adapter, got none")

@@ -141,7 +141,7 @@ def _some(names: list[str]) -> str:
 
 def _renamed(args: ModelArgs, checkpoint: Checkpoint) -> Checkpoint:
     """The same tensors by this model's names; fused ones are cut into parts."""
-    places = dict(_places(args))
+    known = dict(places(args))
     readers: dict[str, Callable[[], torch.Tensor]] = {}
     for name in checkpoint:
         read = partial(checkpoint.__getitem__, name)
@@ -150,14 +150,14 @@ def _renamed(args: ModelArgs, checkpoint: Checkpoint) -> Checkpoint:
         if parts:
             stem = module.rpartition(".")[0]
             for (first, last), part in parts.items():
-                place = places.get(f"{stem}.{part}", f"{stem}.{part}")
+                place = known.get(f"{stem}.{part}", f"{stem}.{part}")
                 readers[f"{place}.{leaf}"] = partial(_rows, read, first, last)
         else:
-            readers[f"{places.get(module, module)}.{leaf}"] = read
+            readers[f"{known.get(module, module)}.{leaf}"] = read
     return Checkpoint(readers, checkpoint.where)
 
 
-def _places(args: ModelArgs) -> Iterator[tuple[str, str]]:
+def places(args: ModelArgs) -> Iterator[tuple[str, str]]:
     """Names of modules: transformers', and this model's."""
     for own, theirs in _OUTER_NAMES.items():
         yield theirs, own
@@ -199,14 +199,18 @@ def _reordered(args: ModelArgs, found: Checkpoint) -> Checkpoint:
         read = partial(found.__getitem__, name)
         module = name.rpartition(".")[0].rpartition(".")[2]
         if module in ("wq", "wk", "q_norm_fn", "k_norm_fn"):
-            readers[name] = partial(_in_halves, read, args.head_size, args.rotary_size)
+            readers[name] = partial(_read_in_halves, read, args.head_size, args.rotary_size)
         else:
             readers[name] = read
     return Checkpoint(readers, found.where)
 
 
-def _in_halves(read: Callable[[], torch.Tensor], size: int, n: int) -> torch.Tensor:
-    tensor = read()
+def _read_in_halves(read: Callable[[], torch.Tensor], size: int, n: int) -> torch.Tensor:
+    return in_halves(read(), size, n)
+
+
+def in_halves(tensor: torch.Tensor, size: int, n: int) -> torch.Tensor:
+    """Rows of heads of `size` with elements 2i and 2i + 1 of the first n at i and i + n/2."""
     if tensor.dim() == 0 or tensor.shape[0] % size:
         return tensor  # a wrong shape, which the caller names
     heads = tensor.unflatten(0, (-1, size))

@@ -98,8 +98,13 @@ def file_with_start(path: Path, *, all_logits: bool, one_token: bool) -> Path:
     return path
 
 
-def file_with_positions(path: Path) -> tuple[Path, Any]:
-    """A decoder as optimum-executorch makes them with transformers; and the model."""
+def file_with_positions(
+    path: Path, *, strict: bool = False, gradients: bool = False
+) -> tuple[Path, Any]:
+    """A decoder as optimum-executorch makes them with transformers; and the model.
+
+    Traced strictly or not, with gradients recorded or not.
+    """
     from transformers.integrations.executorch import TorchExportableModuleForDecoderOnlyLM
 
     model = build("Llama", {})
@@ -109,12 +114,15 @@ def file_with_positions(path: Path) -> tuple[Path, Any]:
         model, batch_size=1, max_cache_len=CAPACITY, device="cpu"
     )
     length = torch.export.Dim("length", max=CAPACITY - 1)
-    exported = module.export(
-        input_ids=torch.zeros(1, 3, dtype=torch.int64),
-        cache_position=torch.arange(3),
-        dynamic_shapes={"input_ids": {1: length}, "cache_position": {0: length}},
-        strict=True,
-    )
+    example = {
+        "input_ids": torch.zeros(1, 3, dtype=torch.int64),
+        "cache_position": torch.arange(3),
+    }
+    shapes = {"input_ids": {1: length}, "cache_position": {0: length}}
+    with torch.set_grad_enabled(gradients):
+        exported = torch.export.export(
+            module.model, (), example, dynamic_shapes=shapes, strict=strict
+        )
     methods = {"get_max_seq_len": CAPACITY, "get_vocab_size": 300, "get_eos_id": 2}
     to_edge(exported, constant_methods=methods).to_executorch().save(path)
     return path, model
@@ -138,7 +146,7 @@ def file_without_caches(path: Path) -> Path:
     shapes = ({1: torch.export.Dim("length", max=CAPACITY)},)
     with torch.no_grad():
         exported = torch.export.export(
-            model, (torch.zeros(1, 3, dtype=torch.int64),), dynamic_shapes=shapes, strict=True
+            model, (torch.zeros(1, 3, dtype=torch.int64),), dynamic_shapes=shapes, strict=False
         )
     methods = {"get_vocab_size": 300, "use_kv_cache": False}
     to_edge(exported, constant_methods=methods).to_executorch().save(path)

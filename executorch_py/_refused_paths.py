@@ -273,8 +273,8 @@ REFUSALS: tuple[Refusal, ...] = (
     ),
     Refusal(
         "extension.llm.cache extension.llm.modules extension.llm.runner",
-        "upstream's own language models and their runner are not part of this version",
-        "executorch_py.extension.llm.export.export_folder on a folder of transformers",
+        "upstream's runner and parts of its models are not part of this version",
+        "executorch_py.extension.llm.session.Session, which generates with a program",
     ),
     Refusal(
         "extension.llm.export.builder extension.llm.export.export_passes "

@@ -11,6 +11,9 @@ actions, on files in the folder:
   delegate_real  the same for a case of real_size.py
   run            NAME.pte -> NAME.pt: a list of flat output lists, one per set of inputs
   run_inputs     NAME.pte on every set of inputs in NAME.inputs.pt -> NAME.pt
+  run_decoder    the same with the operators of key/value caches
+  write_text     NAME.pte, NAME.tokenizer.json and a prompt in NAME.txt -> NAME.out, the text that
+                 upstream's runner of language models writes
   time_inputs    the same, with the minimum time of a run on the first set: {"outputs", "ms"}
   write_feature  a feature of features.py -> NAME/program.pte and its data file
   run_feature    these files -> NAME/results.pt
@@ -98,6 +101,23 @@ def run_inputs(name: str, folder: Path) -> None:
     torch.save(_outputs(name, folder)[0], folder / f"{name}.pt")
 
 
+def run_decoder(name: str, folder: Path) -> None:
+    import executorch.extension.llm.custom_ops.custom_ops  # noqa: F401
+
+    run_inputs(name, folder)
+
+
+def write_text(name: str, folder: Path) -> None:
+    import executorch.extension.llm.custom_ops.custom_ops  # noqa: F401
+    from executorch.extension.llm.runner import GenerationConfig, TextLLMRunner
+
+    runner = TextLLMRunner(str(folder / f"{name}.pte"), str(folder / f"{name}.tokenizer.json"))
+    config = GenerationConfig(max_new_tokens=12, temperature=0.0, echo=False)
+    pieces: list[str] = []
+    runner.generate((folder / f"{name}.txt").read_text(), config, pieces.append, None)
+    (folder / f"{name}.out").write_text("".join(pieces))
+
+
 def time_inputs(name: str, folder: Path) -> None:
     outputs, module, first = _outputs(name, folder)
     times = []
@@ -146,6 +166,8 @@ ACTIONS = {
     "delegate_real": delegate_real,
     "run": run,
     "run_inputs": run_inputs,
+    "run_decoder": run_decoder,
+    "write_text": write_text,
     "time_inputs": time_inputs,
     "write_feature": lambda name, folder: features.write("executorch", name, folder),
     "run_feature": lambda name, folder: features.run("executorch", name, folder),

@@ -204,6 +204,9 @@ PYTHON_ARROWS: dict[str, set[str]] = {
     "executorch_py.extension.llm.export": {"executorch_py", "executorch_py.extension", _EXIR}
     | _exir("dialects", "passes", "program")
     | _xnnpack("partition"),
+    # Names of optimum-executorch, over the exports of language models and their sessions.
+    "executorch_py.optimum": {"executorch_py", "executorch_py.runtime", "executorch_py.extension"}
+    | {"executorch_py.extension.llm.export", _EXIR, *_xnnpack("partition")},
     # Backends ahead of time.
     "executorch_py.backends": set(),
     "executorch_py.backends.transforms": _exir("dialects", "ir") | _passes("to_edge", "user"),

@@ -1,0 +1,106 @@
+"""Options of an export by the names of optimum-executorch, checked before anything is loaded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from executorch_py.errors import InvalidArgument, NotSupported
+
+OWN, UPSTREAM = "executorch_py", "executorch-1.5"
+_DEFAULT_LENGTH = 2048
+# Least length of a context: that of the range of lengths that tracing needs.
+_LEAST_LENGTH = 4
+DEFAULT_GROUP = 32
+
+
+@dataclass(frozen=True)
+class ExportOptions:
+    """How a decoder becomes a program.
+
+    `target` is this project's runtime, "executorch_py", or "executorch-1.5": a file for upstream's,
+    in the convention of optimum-executorch. Options without a meaning for the first are accepted:
+    its attention and caches are always fused.
+    """
+
+    target: str = OWN
+    task: str = "text-generation"
+    recipe: str = "xnnpack"
+    attn_implementation: str | None = None
+    use_custom_sdpa: bool = False
+    use_custom_kv_cache: bool = False
+    disable_dynamic_shapes: bool = False
+    qlinear: str | None = None
+    qlinear_group_size: int | None = None
+    qembedding: str | None = None
+    qembedding_group_size: int | None = None
+    max_seq_len: int | None = None
+    dtype: Any = "float32"
+    device: str = "cpu"
+    gguf_file: str | None = None
+
+    def __post_init__(self) -> None:
+        _one_of("target", self.target, OWN, UPSTREAM)
+        _one_of("task", self.task, "text-generation")
+        _one_of("recipe", self.recipe, "xnnpack", "portable")
+        _one_of("attn_implementation", self.attn_implementation, None, "custom_sdpa", "sdpa")
+        _one_of("qlinear", self.qlinear, None, "8da4w", "8da8w")
+        _one_of("qembedding", self.qembedding, None, "4w", "8w")
+        _one_of("device", self.device, "cpu")
+        _one_of("dtype", str(self.dtype).removeprefix("torch."), "float32", "None")
+        for name, least in (
+            ("max_seq_len", _LEAST_LENGTH),
+            ("qlinear_group_size", 1 if self.target == OWN else 0),
+            ("qembedding_group_size", 1 if self.target == OWN else 0),
+        ):
+            value = getattr(self, name)
+            if value is not None and (not isinstance(value, int) or value < least):
+                raise InvalidArgument(
+                    f"{name}: expected {least} or more, got {value!r} "
+                    "[InvalidArgument, error: 0x12]"
+                )
+        if self.disable_dynamic_shapes and self.target == OWN:
+            raise _unsupported("disable_dynamic_shapes", f'False with target="{OWN}"', True)
+        if self.qlinear == "8da8w" and self.target == UPSTREAM and self.qlinear_group_size:
+            # The delegate has 8-bit weights with a scale for each row only.
+            expected = f'0 with qlinear="8da8w" and target="{UPSTREAM}"'
+            raise _unsupported("qlinear_group_size", expected, self.qlinear_group_size)
+
+    @classmethod
+    def of(cls, options: dict[str, Any]) -> ExportOptions:
+        """TypeError for an unknown name, with the names that there are."""
+        names = [field.name for field in fields(cls)]
+        for name in options:
+            if name not in names:
+                raise TypeError(f"expected options of the names {', '.join(names)}, got {name!r}")
+        return cls(**options)
+
+    @property
+    def uses_custom_sdpa(self) -> bool:
+        return (
+            self.use_custom_sdpa
+            or self.use_custom_kv_cache
+            or self.attn_implementation == "custom_sdpa"
+        )
+
+    def source(self, folder: Path) -> Path:
+        """The folder of the model, or its GGUF file."""
+        return folder if self.gguf_file is None else folder / self.gguf_file
+
+    def length(self, config: Any) -> int:
+        """Positions of the caches: as asked, else what the model was trained for, at most 2,048."""
+        if self.max_seq_len is not None:
+            return self.max_seq_len
+        trained = getattr(config, "max_position_embeddings", None) or _DEFAULT_LENGTH
+        return min(int(trained), _DEFAULT_LENGTH)
+
+
+def _one_of(name: str, value: Any, *choices: Any) -> None:
+    if value not in choices:
+        shown = [f'"{c}"' if isinstance(c, str) and c != "None" else str(c) for c in choices]
+        raise _unsupported(name, " or ".join(shown), value)
+
+
+def _unsupported(name: str, expected: str, value: Any) -> NotSupported:
+    return NotSupported(f"{name}: expected {expected}, got {value!r} [NotSupported, error: 0x10]")

@@ -36,6 +36,7 @@ CASES = {
         "model.quantize_kv_cache=true",
         "model.local_global_attention=[0,3]",
     ],
+    "sink": [*OPERATORS, "model.use_attention_sink='2,3'"],
     "8da4w": [*QUANTIZED, "quantization.embedding_quantize='4,32'"],
     "8da4w, all of XNNPACK": [*QUANTIZED, "backend.xnnpack.extended_ops=true"],
 }

@@ -27,7 +27,11 @@ from executorch_py.extension.llm.export.config.read_config import (
 from executorch_py.extension.llm.export.hf_model import widen_parameters
 from executorch_py.extension.llm.export.lower_llm import captured, lowered
 from executorch_py.extension.llm.export.quantize_model import quantize_model
-from executorch_py.extension.llm.export.supported_keys import OWN_TARGET, refuse_unsupported
+from executorch_py.extension.llm.export.supported_keys import (
+    OWN_TARGET,
+    refuse_unsupported,
+    sink_and_window,
+)
 from executorch_py.extension.llm.model.adapters import (
     Adapter,
     AdapterNumbers,
@@ -37,6 +41,7 @@ from executorch_py.extension.llm.model.adapters import (
 )
 from executorch_py.extension.llm.model.model_args import ModelArgs, ModelArgsError, read_params
 from executorch_py.extension.llm.model.model_classes import args_of_class
+from executorch_py.extension.llm.model.pruning import keep_ids, prune_rows, read_map
 from executorch_py.extension.llm.model.transformer import Limits, Transformer
 from executorch_py.extension.llm.model.weights import initialize, load_weights, open_checkpoint
 
@@ -59,11 +64,16 @@ def export_llm(config: LlmConfig, report: Report | None = None) -> ExecutorchPro
     methods = _constant_methods(config)
     model = _model(config, say)
     adapters = _adapters(model, config)
+    maps = [
+        _map(path, model) for path in (config.model.input_prune_map, config.model.output_prune_map)
+    ]
+    prune_rows(model, *maps)
     for line in quantize_model(model, config):
         say(line)
     if config.export.target == OWN_TARGET and config.backend.xnnpack.enabled:
         say(f"backend.xnnpack: not used, as {OWN_TARGET} has operators of its own")
     widen_parameters(model)
+    keep_ids(model, *maps)
     exported = {}
     for name, adapter in adapters.items():
         with adapted(model, adapter):
@@ -86,10 +96,15 @@ def _model(config: LlmConfig, say: Report) -> Transformer:
     return model
 
 
+def _map(path: str | None, model: Transformer) -> list[int] | None:
+    return None if path is None else read_map(path, model.args.vocab_size)
+
+
 def _limits(config: LlmConfig, args: ModelArgs) -> Limits:
     model, export = config.model, config.export
     cache = "none"
-    if model.use_kv_cache and export.target == OWN_TARGET:
+    sink, window = sink_and_window(config)
+    if model.use_kv_cache and export.target == OWN_TARGET and not window:
         cache = "own i8" if model.quantize_kv_cache else "own f32"
     elif model.use_kv_cache and model.use_sdpa_with_kv_cache:
         cache = "operators i8" if model.quantize_kv_cache else "operators"
@@ -109,7 +124,8 @@ def _limits(config: LlmConfig, args: ModelArgs) -> Limits:
         capacity=export.max_context_length,
         longest=export.max_seq_length,
         cache=cache,
-        windows=_repeated(windows, args.n_layers),
+        windows=(window,) * args.n_layers if window else _repeated(windows, args.n_layers),
+        sink=sink,
         all_logits=config.debug.generate_full_logits,
     )
 
@@ -152,7 +168,7 @@ def _sizes(model: Transformer, config: LlmConfig) -> dict[str, Any]:
     kept = {
         "get_cache_kind": "i8" if config.model.quantize_kv_cache else "f32",
         "get_cache_windows": [layer.sees for layer in caches],
-        "get_cache_slots": [layer.slots for layer in caches],
+        "get_cache_slots": [layer.slots - layer.sink for layer in caches],
     }
     return {
         "get_max_seq_len": config.export.max_seq_length,

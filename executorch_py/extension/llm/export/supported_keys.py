@@ -20,9 +20,6 @@ _REFUSED = {
     "base.preq_embedding_quantize": _ALTERNATIVE_WEIGHTS,
     "model.dtype_override": "supported is fp32",
     "model.expand_rope_table": "the table of rotary embeddings has the size that operators read",
-    "model.use_attention_sink": "supported are sliding windows, by model.local_global_attention",
-    "model.input_prune_map": "supported is the whole vocabulary",
-    "model.output_prune_map": "supported is the whole vocabulary",
     "model.static_quantize_kv_cache": "supported is model.quantize_kv_cache",
     "model.static_quantize_kv_cache_scale": "supported is model.quantize_kv_cache",
     "model.use_moe_quantized_op": "supported are models without experts",
@@ -83,6 +80,8 @@ def _check_caches(config: LlmConfig) -> None:
         raise ConfigError(
             "model.use_sdpa_with_kv_cache: expected model.use_kv_cache=true beside it, got false"
         )
+    if model.use_attention_sink is not None:
+        _check_sink(config)
     if own:
         return
     for key in ("quantize_kv_cache", "local_global_attention"):
@@ -95,6 +94,26 @@ def _check_caches(config: LlmConfig) -> None:
             f"model.use_shared_embedding: expected false, or export.target={OWN_TARGET}, as "
             "upstream's has two forms for the embedding and the last layer, got true"
         )
+
+
+def _check_sink(config: LlmConfig) -> None:
+    key, model = "model.use_attention_sink", config.model
+    if not model.use_sdpa_with_kv_cache:
+        raise ConfigError(f"{key}: expected model.use_sdpa_with_kv_cache=true beside it, got false")
+    if model.local_global_attention:
+        raise ConfigError(f"{key}: expected one of it and model.local_global_attention, got both")
+    sink, window = sink_and_window(config)
+    if window < 1 or sink + window > config.export.max_context_length:
+        raise ConfigError(
+            f"{key}: expected a window of 1 or more, and both within export.max_context_length, "
+            f"{config.export.max_context_length}, got {model.use_attention_sink}"
+        )
+
+
+def sink_and_window(config: LlmConfig) -> tuple[int, int]:
+    """The numbers of model.use_attention_sink; 0, 0 without it."""
+    sink, _, window = (config.model.use_attention_sink or "0,0").partition(",")
+    return int(sink), int(window)
 
 
 def _check_weights(config: LlmConfig) -> None:

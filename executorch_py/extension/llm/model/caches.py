@@ -30,15 +30,18 @@ class Step:
     positions: torch.Tensor  # i64 [S]
     masks: dict[tuple[str, int], torch.Tensor] = field(default_factory=dict)
 
-    def mask(self, kind: str, window: int, at: torch.Tensor) -> torch.Tensor:
+    def mask(self, kind: str, window: int, at: torch.Tensor, sink: int = 0) -> torch.Tensor:
         """0 where a query sees the key of a position in `at`, else -inf: f32 [S, keys].
 
-        Negative positions hold no key. Made once a call for each kind of cache and window.
+        Positions below `sink` are seen from outside of the window, too. Negative positions hold no
+        key. Made once a call for each kind of cache and window.
         """
         if (kind, window) not in self.masks:
             distance = self.positions.unsqueeze(1) - at.unsqueeze(0)
             seen = (distance >= 0) & (at >= 0).unsqueeze(0)
-            if window:
+            if window and sink:
+                seen = seen & ((distance < window) | (at < sink).unsqueeze(0))
+            elif window:
                 seen = seen & (distance < window)
             nothing = torch.zeros((), dtype=torch.float32)
             hidden = torch.full((), -torch.inf, dtype=torch.float32)
@@ -57,11 +60,13 @@ class Layer:
     window: int  # keys that a query sees, its own included; 0: all before it
     scale: float
     softcap: float = 0.0
+    sink: int = 0  # first positions that are always seen, beside the window
 
     @property
     def slots(self) -> int:
-        """Positions that a ring keeps: a window's has room for the longest call."""
-        return min(self.capacity, self.window + self.longest - 1) if self.window else self.capacity
+        """Positions that a cache keeps: a window's ring has room for the longest call."""
+        kept = self.sink + self.window + self.longest - 1
+        return min(self.capacity, kept) if self.window else self.capacity
 
     @property
     def sees(self) -> int:
@@ -92,7 +97,7 @@ class NoCache(torch.nn.Module):
     def forward(
         self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, step: Step
     ) -> torch.Tensor:
-        mask = step.mask("none", self.layer.sees, step.positions)
+        mask = step.mask("none", self.layer.sees, step.positions, self.layer.sink)
         q, k, v = (x.transpose(1, 2) for x in (q, k, v))
         return plain_attention(q, k, v, mask, self.layer)
 
@@ -122,7 +127,7 @@ class TensorCache(torch.nn.Module):
 class OperatorCache(torch.nn.Module):
     """Caches [1, C, G, D] of f32, by llama::update_cache and llama::custom_sdpa.
 
-    A layer with a window keeps its positions in a ring, position p at p mod slots.
+    A layer with a window keeps its positions in a ring, behind those of its sink.
     """
 
     k_cache: torch.Tensor
@@ -195,8 +200,7 @@ def write_rows(layer: Layer, step: Step, *pairs: tuple[torch.Tensor, torch.Tenso
     llama = torch.ops.llama
     for rows, cache in pairs:
         if layer.sees:
-            indices = (step.positions % layer.slots).unsqueeze(0)
-            llama.update_cache_with_indices(rows, cache, 0, indices)
+            llama.update_cache_with_indices(rows, cache, 0, _slots(layer, step).unsqueeze(0))
         else:
             llama.update_cache(rows, cache, step.start)
 
@@ -205,10 +209,22 @@ def operator_arguments(layer: Layer, step: Step) -> tuple[Any, torch.Tensor | No
     """start_pos, attn_mask and is_causal of the operators for attention."""
     if not layer.sees:
         return step.start, None, True
-    # A slot holds the last position written to it.
-    last = step.positions[-1]
-    age = (last + layer.slots - torch.arange(layer.slots)) % layer.slots
-    return 0, step.mask(f"ring of {layer.slots}", layer.window, last - age), False
+    # A slot of the ring holds the last position written to it; the sink's hold their own.
+    last, sink, ring = step.positions[-1], layer.sink, layer.slots - layer.sink
+    at = last - (last + ring + -sink % ring - torch.arange(ring)) % ring
+    if sink:
+        at = torch.where(at >= sink, at, torch.full((), -1))
+        at = torch.cat((torch.arange(sink), at))
+    return 0, step.mask(f"ring of {layer.slots}", layer.window, at, sink), False
+
+
+def _slots(layer: Layer, step: Step) -> torch.Tensor:
+    """The slot of each position of a call: the sink's have their own, others lie in a ring."""
+    sink, positions = layer.sink, step.positions
+    if not sink:
+        return positions % layer.slots
+    ring = layer.slots - sink  # remainders of numbers below 0 are not the same everywhere
+    return torch.where(positions < sink, positions, sink + (positions + -sink % ring) % ring)
 
 
 class OwnCache(torch.nn.Module):

@@ -44,6 +44,7 @@ class Limits:
     cache: str = "none"
     windows: tuple[int, ...] | None = None
     all_logits: bool = False
+    sink: int = 0  # first positions that layers with windows see beside them
 
 
 class RMSNorm(torch.nn.Module):
@@ -229,4 +230,5 @@ def _layer(args: ModelArgs, limits: Limits, index: int) -> Layer:
         window=window,
         scale=args.head_size**-0.5 if scale is None else scale,
         softcap=args.attn_logit_softcapping or 0.0,
+        sink=limits.sink if window else 0,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from executorch_py.extension.llm.checkpoint import Checkpoint
 from executorch_py.extension.llm.export.config.read_config import read_config
 from executorch_py.extension.llm.export.export_llm import export_llm, main
 from executorch_py.extension.llm.export.quantize_model import quantize_model
-from executorch_py.extension.llm.model.model_args import args_of
+from executorch_py.extension.llm.model.model_args import ModelArgsError, args_of
 from executorch_py.extension.llm.model.transformer import Limits, Transformer
 from executorch_py.extension.llm.model.weights import load_weights
 from executorch_py.extension.llm.session import Session
@@ -180,6 +181,52 @@ def test_layers_with_windows_see_their_window_alone(target: list[str], tmp_path:
     wanted = eager_steps(eager(windows=(0, 3)))
     for pieces in ((6,), (2, 4), (5, 1)):
         assert_near(runtime_steps(program, pieces), wanted, F32_LAYERS)
+
+
+@pytest.mark.parametrize("more", [[], OWN, ["model.quantize_kv_cache=true"]], ids=str)
+def test_a_sink_is_seen_beside_the_window(more: list[str], tmp_path: Path) -> None:
+    sink = ["model.use_attention_sink='2,3'", "export.max_seq_length=4"]
+    program = exported(tmp_path, *OPERATORS, *sink, *more)
+    model = loaded(Transformer(args_of(PARAMS, "params"), Limits(24, 24, windows=(3, 3), sink=2)))
+    wanted = eager_steps(model)
+    tolerance = LAYERS_STEPS if "int8" in str(more) or "quantize" in str(more) else F32_LAYERS
+    for pieces in ((4, 2), (1, 3, 2), (1,) * 6):
+        assert_near(runtime_steps(program, pieces), wanted, tolerance)
+
+
+@pytest.mark.parametrize("more", [[], OWN, [*OWN, *WEIGHTS]], ids=["upstream's", "own", "4 bits"])
+def test_a_pruned_vocabulary_keeps_its_ids(more: list[str], tmp_path: Path) -> None:
+    inputs = sorted({*PROMPT, 1, 2, 3})
+    outputs = list(range(299, 0, -3))
+    for name, words in (("input", inputs), ("output", outputs)):
+        (tmp_path / f"{name}.json").write_text(json.dumps(dict(enumerate(words))))
+    maps = [f"model.{n}_prune_map={tmp_path / n}.json" for n in ("input", "output")]
+    program = exported(tmp_path, *OPERATORS, *more, *maps)
+    whole = exported(tmp_path, *OPERATORS, *more)
+    found, wanted = (
+        Runtime.get()
+        .load_program(p.buffer)
+        .load_method("forward")
+        .execute([torch.tensor([PROMPT]), torch.tensor([0])])[0][0]
+        for p in (program, whole)
+    )
+    assert_near(found[outputs], wanted[outputs], F32_LAYERS)
+    assert len(found) == 300 and int(found.isneginf().sum()) == 300 - len(outputs)
+    assert len(program.buffer) < len(whole.buffer)
+
+
+@pytest.mark.parametrize(
+    ("entries", "message"),
+    [
+        ({"0": 5, "2": 6}, r"expected positions from 0 on, each once, got '\[0, 2\]'"),
+        ({"0": 5, "1": 300}, "expected ids that differ, of a vocabulary of 300, got 5 to 300"),
+        ([5], "expected a JSON object of positions and ids"),
+    ],
+)
+def test_a_map_that_is_none_is_refused(entries: Any, message: str, tmp_path: Path) -> None:
+    (tmp_path / "map.json").write_text(json.dumps(entries))
+    with pytest.raises(ModelArgsError, match=message):
+        exported(tmp_path, *OPERATORS, f"model.input_prune_map={tmp_path / 'map.json'}")
 
 
 def test_constant_methods_are_the_sizes_and_the_metadata(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from executorch_py.extension.llm.export.config.read_config import (
 )
 from executorch_py.extension.llm.export.hf_model import widen_parameters
 from executorch_py.extension.llm.export.lower_llm import captured, lowered
+from executorch_py.extension.llm.export.prequantized import rotate_inputs, take_quantized
 from executorch_py.extension.llm.export.quantize_model import quantize_model
 from executorch_py.extension.llm.export.supported_keys import (
     OWN_TARGET,
@@ -74,6 +75,8 @@ def export_llm(config: LlmConfig, report: Report | None = None) -> ExecutorchPro
         say(f"backend.xnnpack: not used, as {OWN_TARGET} has operators of its own")
     widen_parameters(model)
     keep_ids(model, *maps)
+    if config.quantization.use_spin_quant is not None:
+        rotate_inputs(model)
     exported = {}
     for name, adapter in adapters.items():
         with adapted(model, adapter):
@@ -90,7 +93,10 @@ def _model(config: LlmConfig, say: Report) -> Transformer:
         say("base.checkpoint: none, so that weights are random")
         initialize(model)
     else:
-        load_weights(model, open_checkpoint(base.checkpoint))
+        checkpoint = open_checkpoint(base.checkpoint)
+        if base.preq_mode is not None:
+            checkpoint = take_quantized(model, checkpoint, config)
+        load_weights(model, checkpoint)
     if base.tokenizer_path is not None:
         say("base.tokenizer_path: not read, as no text is needed")
     return model

@@ -88,13 +88,32 @@ def _same_codes(model: Transformer, linear: WeightKind | None, table: WeightKind
 def _replace_table(model: Transformer, kind: WeightKind, own: bool) -> None:
     weight = model.tok_embeddings.weight
     check_finite(f"{_TABLE}.weight", weight)
-    made: torch.nn.Module
+    made: Any = quantized_table(*quantize_rows(weight, kind), kind, own)
+    model.tok_embeddings = made
+
+
+def quantized_table(
+    codes: torch.Tensor, scales: torch.Tensor, kind: WeightKind, own: bool
+) -> torch.nn.Module:
+    """An embedding of codes, in operators of this project or of every runtime."""
     if own and kind.bits in (4, 8):
-        made = QuantizedEmbedding(PackedRows.from_codes(*quantize_rows(weight, kind), kind.bits))
-    else:
-        made = CodedEmbedding(*quantize_rows(weight, kind), kind.bits)
-    replaced: Any = made
-    model.tok_embeddings = replaced
+        return QuantizedEmbedding(PackedRows.from_codes(codes, scales, kind.bits))
+    return CodedEmbedding(codes, scales, kind.bits)
+
+
+def quantized_layer(
+    codes: torch.Tensor,
+    scales: torch.Tensor,
+    kind: WeightKind,
+    bias: torch.Tensor | None,
+    *,
+    is_dynamic: bool,
+    own: bool,
+) -> torch.nn.Module:
+    """A linear layer of codes, in operators of this project or of every runtime."""
+    if own and is_dynamic:
+        return QuantizedLinear(PackedRows.from_codes(codes, scales, kind.bits), bias)
+    return GroupedLinear(codes, scales, kind, bias, is_dynamic)
 
 
 def _replace_linear(model: Transformer, kind: WeightKind, is_dynamic: bool, own: bool) -> list[str]:
@@ -109,11 +128,7 @@ def _replace_linear(model: Transformer, kind: WeightKind, is_dynamic: bool, own:
         check_finite(f"{name}.weight", layer.weight)
         codes, scales = quantize_rows(layer.weight, kind)
         owner, _, leaf = name.rpartition(".")
-        made: torch.nn.Module
-        if own and is_dynamic:
-            made = QuantizedLinear(PackedRows.from_codes(codes, scales, kind.bits), layer.bias)
-        else:
-            made = GroupedLinear(codes, scales, kind, layer.bias, is_dynamic)
+        made = quantized_layer(codes, scales, kind, layer.bias, is_dynamic=is_dynamic, own=own)
         setattr(model.get_submodule(owner), leaf, made)
     return left
 

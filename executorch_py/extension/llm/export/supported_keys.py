@@ -6,18 +6,19 @@ import dataclasses
 from typing import Any
 
 from executorch_py.exir.program.config import TARGETS
-from executorch_py.extension.llm.export.config.llm_config import LlmConfig, bits_and_group
+from executorch_py.extension.llm.export.config.llm_config import (
+    LlmConfig,
+    SpinQuant,
+    bits_and_group,
+)
 from executorch_py.extension.llm.export.config.read_config import ConfigError
 from executorch_py.terminal_text import quoted
 
 OWN_TARGET, UPSTREAM_TARGET = TARGETS
-_ALTERNATIVE_WEIGHTS = "supported are float checkpoints, quantized by quantization.qmode"
+_ALTERNATIVE_WEIGHTS = "supported are quantization.qmode and base.preq_mode"
 # Keys by group, each with what is supported instead. A value other than the default is refused.
 _REFUSED = {
     "base.use_lora": "supported are adapters by base.lora_config",
-    "base.preq_mode": _ALTERNATIVE_WEIGHTS,
-    "base.preq_group_size": _ALTERNATIVE_WEIGHTS,
-    "base.preq_embedding_quantize": _ALTERNATIVE_WEIGHTS,
     "model.dtype_override": "supported is fp32",
     "model.expand_rope_table": "the table of rotary embeddings has the size that operators read",
     "model.static_quantize_kv_cache": "supported is model.quantize_kv_cache",
@@ -26,7 +27,6 @@ _REFUSED = {
     "export.so_library": "operators of this project and of upstream need no library",
     "export.export_only": "supported is the whole export",
     "quantization.pt2e_quantize": "supported is quantization.qmode",
-    "quantization.use_spin_quant": _ALTERNATIVE_WEIGHTS,
     "quantization.use_qat": _ALTERNATIVE_WEIGHTS,
     "quantization.quantize_scope": "supported is quantization.qmode, which is for linear layers",
     "quantization.calibration_tasks": "supported modes find scales of weights without data",
@@ -60,6 +60,7 @@ def refuse_unsupported(config: LlmConfig) -> None:
     _check_caches(config)
     _check_weights(config)
     _check_methods(config)
+    _check_prequantized(config)
 
 
 def _at(config: LlmConfig, key: str) -> Any:
@@ -178,3 +179,34 @@ def _check_methods(config: LlmConfig) -> None:
         [lora, *(method.lora_config for method in methods)]
     ):
         raise ConfigError("export.lora_weights_file: expected an adapter, got none")
+
+
+def _check_prequantized(config: LlmConfig) -> None:
+    base, model, default = config.base, config.model, LlmConfig().base
+    if config.quantization.use_spin_quant is SpinQuant.cuda:
+        raise _refusal("quantization.use_spin_quant", SpinQuant.cuda, "supported is native")
+    if base.preq_mode is None:
+        for key in ("preq_group_size", "preq_embedding_quantize"):
+            if getattr(base, key) != getattr(default, key):
+                raise ConfigError(f"base.{key}: expected base.preq_mode beside it, got none")
+        return
+    if base.checkpoint is None:
+        raise ConfigError("base.preq_mode: expected base.checkpoint beside it, got none")
+    others = {
+        "quantization.qmode": config.quantization.qmode,
+        "quantization.embedding_quantize": config.quantization.embedding_quantize,
+        "base.lora_config": base.lora_config,
+        "multimethod.methods": config.multimethod.methods or None,
+        "model.input_prune_map": model.input_prune_map,
+        "model.output_prune_map": model.output_prune_map,
+    }
+    for key, value in others.items():
+        if value is not None:
+            raise ConfigError(f"{key}: expected none beside base.preq_mode, got {value}")
+    bits, _ = bits_and_group("base.preq_embedding_quantize", base.preq_embedding_quantize)
+    if bits != 8:
+        raise ConfigError(f"base.preq_embedding_quantize: expected 8 bits, got {bits}")
+    if base.preq_group_size < 1 or base.preq_group_size % 32:
+        raise ConfigError(
+            f"base.preq_group_size: expected a multiple of 32, got {base.preq_group_size}"
+        )

@@ -34,6 +34,7 @@ _WITHOUT_EFFECT = frozenset(
         "base_model_name_or_path",
         "peft_type",
         "model_architecture",
+        "quantization_args",
     ]
 )
 # Keys of parts that are not here, and the value with which they are off.
@@ -67,6 +68,7 @@ _PARTS_NOT_HERE: dict[str, Any] = {
     "r": None,
     "lora_alpha": None,
     "target_modules": None,
+    "lora_args": None,
 }
 # Details of such parts.
 _DETAILS_NOT_HERE = frozenset(

@@ -7,7 +7,8 @@ from typing import Any
 
 import torch
 
-from executorch_py.exir import to_edge
+from executorch_py.exir import ExecutorchBackendConfig, to_edge
+from executorch_py.exir.passes import MemoryPlanningPass
 from executorch_py.extension.llm.custom_ops import custom_ops  # noqa: F401 registers operators
 from executorch_py.extension.llm.export.hf_decoder import Decoder, export_decoder
 from executorch_py.extension.llm.export.metadata import constant_methods
@@ -79,22 +80,39 @@ class Attending(torch.nn.Module):
 
 def file_with_start(path: Path, *, all_logits: bool, one_token: bool) -> Path:
     """A decoder as export_llm makes them: its caches have no names in the file."""
-    model = Attending(all_logits).eval()
+    exported = _attending(Attending(all_logits).eval(), one_token)
+    to_edge(exported, constant_methods=_METHODS).to_executorch().save(path)
+    return path
+
+
+_METHODS = {
+    "get_max_seq_len": CAPACITY,
+    "get_max_context_len": CAPACITY,
+    "get_vocab_size": 50,
+    "use_kv_cache": True,
+    "get_eos_ids": [49],
+}
+
+
+def _attending(model: Attending, one_token: bool) -> torch.export.ExportedProgram:
     length = 1 if one_token else 3
     dim = torch.export.Dim("length", max=CAPACITY - 1)
-    exported = torch.export.export(
+    return torch.export.export(
         model,
         (torch.zeros(1, length, dtype=torch.int64), torch.zeros(1, dtype=torch.int64)),
         dynamic_shapes=None if one_token else ({1: dim}, None),
     )
-    methods = {
-        "get_max_seq_len": CAPACITY,
-        "get_max_context_len": CAPACITY,
-        "get_vocab_size": 50,
-        "use_kv_cache": True,
-        "get_eos_ids": [49],
-    }
-    to_edge(exported, constant_methods=methods).to_executorch().save(path)
+
+
+def file_with_two_methods(path: Path) -> Path:
+    """A decoder with methods for prompts and for single tokens, which share the caches."""
+    model = Attending(False).eval()
+    methods = {"prefill": _attending(model, False), "decode": _attending(model, True)}
+    config = ExecutorchBackendConfig(
+        memory_planning_pass=MemoryPlanningPass(share_mutable_buffers=True),
+        emit_mutable_buffer_names=True,
+    )
+    to_edge(methods, constant_methods=_METHODS).to_executorch(config).save(path)
     return path
 
 

@@ -1,8 +1,10 @@
 """How to call the program of a decoder, found from its inputs and constant methods.
 
-Three kinds of programs have a method `forward` that returns logits: those with a start position as
-second input (this project's and upstream's export_llm), those with a position for each token (of
-optimum-executorch), and those without caches, which read all tokens in each call. Knows no session.
+Three kinds of programs have a method that returns logits: those with a start position as second
+input (this project's and upstream's export_llm), those with a position for each token (of
+optimum-executorch), and those without caches, which read all tokens in each call. The method is
+`forward`, or there are two over the same caches: `prefill` and, for single tokens, `decode`. Knows
+no session.
 """
 
 from __future__ import annotations
@@ -15,8 +17,9 @@ import numpy as np
 
 from executorch_py.errors import InvalidProgram
 from executorch_py.runtime.program import Program
+from executorch_py.terminal_text import quoted_list
 
-METHOD = "forward"
+_FORWARD, _PREFILL, _DECODE = "forward", "prefill", "decode"
 _KEPT = ("get_cache_kind", "get_cache_windows", "get_cache_slots")
 _CODE = "[InvalidProgram, error: 0x23]"
 
@@ -44,6 +47,8 @@ class Ring:
 class Interface:
     """Facts of a decoder's program."""
 
+    method: str
+    step_method: str  # for single tokens: the same, or another one over the same caches
     positions: Positions
     capacity: int  # tokens that a context can have
     longest: int  # tokens of one call
@@ -62,17 +67,66 @@ class Interface:
         return [ids, np.arange(start, start + len(tokens), dtype=np.int64)]
 
 
-def interface_of(program: Program) -> Interface:
-    """InvalidProgram if the program is no decoder, or does not say how long its context is."""
-    if METHOD not in program.method_names:
-        names = ", ".join(sorted(program.method_names)[:6])
-        raise InvalidProgram(f"expected a method {METHOD!r} of a decoder, got {names} {_CODE}")
-    signature = program.method_signature(METHOD)
-    facts = program.metadata(METHOD)
+def interface_of(program: Program, method: str | None = None) -> Interface:
+    """The interface of a method; of `forward`, or `prefill` and `decode`, if none is named.
+
+    InvalidProgram if it is no decoder's, or the program does not say how long its context is.
+    """
+    methods = _methods(program, method)
+    sizes = [_sizes(program, name) for name in methods]
+    if sizes[0][0] != 1 and not sizes[0][1]:
+        raise InvalidProgram(
+            f"tokens: expected 1 or a range of lengths, got the fixed length {sizes[0][0]} {_CODE}"
+        )
+    facts = program.metadata(methods[0])
+    constants = _constants(program)
+    positions = Positions.NONE
+    if len(facts.input_kinds) == 2:
+        many = facts.input_tensor_meta(1).nbytes() > np.dtype(np.int64).itemsize
+        positions = Positions.EACH if many else Positions.START
+    longest = sizes[0][0]
+    context = constants.get("get_max_context_len") or constants.get("get_max_seq_len")
+    if positions is Positions.NONE:
+        context = [longest]
+    if not context:
+        raise InvalidProgram(
+            "expected a constant method 'get_max_context_len' or 'get_max_seq_len', which says how "
+            f"long the context can be, got neither {_CODE}"
+        )
+    capacity = int(context[0])
+    size = constants.get("get_vocab_size") or [facts.output_tensor_meta(0).sizes()[-1]]
+    eos = constants.get("get_eos_ids") or constants.get("get_eos_id") or []
+    return Interface(
+        method=methods[0],
+        step_method=methods[-1],
+        positions=positions,
+        capacity=capacity,
+        longest=min(longest, capacity),
+        vocabulary=int(size[0]),
+        token_type=np.dtype(facts.input_tensor_meta(0).dtype_name),
+        rings=() if positions is Positions.NONE else _rings(constants, capacity),
+        eos_ids=frozenset(int(value) for value in eos if value is not None),
+    )
+
+
+def _methods(program: Program, method: str | None) -> tuple[str, ...]:
+    names = program.method_names
+    if method is None and _FORWARD not in names and {_PREFILL, _DECODE} <= names:
+        return _PREFILL, _DECODE
+    wanted = _FORWARD if method is None else method
+    if wanted not in names:
+        found = quoted_list(sorted(names)[:6])
+        raise InvalidProgram(f"expected a method {wanted!r} of a decoder, got {found} {_CODE}")
+    return (wanted,)
+
+
+def _sizes(program: Program, method: str) -> tuple[int, bool]:
+    """Most tokens of a call, and whether a call may have fewer; of a method that is a decoder's."""
+    signature, facts = program.method_signature(method), program.metadata(method)
     kinds = (*facts.input_kinds, *facts.output_kinds[:1])
     if len(facts.input_kinds) not in (1, 2) or any(k != "Tensor" for k in kinds) or len(kinds) < 2:
         raise InvalidProgram(
-            f"expected forward(tokens) or forward(tokens, positions) -> logits, got {signature} "
+            f"expected {method}(tokens) or {method}(tokens, positions) -> logits, got {signature} "
             f"{_CODE}"
         )
     tokens, logits = facts.input_tensor_meta(0), facts.output_tensor_meta(0)
@@ -83,41 +137,7 @@ def interface_of(program: Program) -> Interface:
         raise InvalidProgram(
             f"logits: expected [1, vocabulary] or [1, length, vocabulary], got {signature} {_CODE}"
         )
-    if not tokens.is_dynamic and sizes[1] != 1:
-        raise InvalidProgram(
-            f"tokens: expected 1 or a range of lengths, got the fixed length {sizes[1]} {_CODE}"
-        )
-    return _interface(program, sizes[1], logits.sizes()[-1], np.dtype(tokens.dtype_name))
-
-
-def _interface(
-    program: Program, longest: int, vocabulary: int, token_type: np.dtype[Any]
-) -> Interface:
-    facts = program.metadata(METHOD)
-    constants = _constants(program)
-    positions = Positions.NONE
-    if len(facts.input_kinds) == 2:
-        many = facts.input_tensor_meta(1).nbytes() > np.dtype(np.int64).itemsize
-        positions = Positions.EACH if many else Positions.START
-    context = constants.get("get_max_context_len") or constants.get("get_max_seq_len")
-    if positions is Positions.NONE:
-        context = [longest]
-    if not context:
-        raise InvalidProgram(
-            "expected a constant method 'get_max_context_len' or 'get_max_seq_len', which says how "
-            f"long the context can be, got neither {_CODE}"
-        )
-    size = constants.get("get_vocab_size") or [vocabulary]
-    eos = constants.get("get_eos_ids") or constants.get("get_eos_id") or []
-    return Interface(
-        positions=positions,
-        capacity=int(context[0]),
-        longest=min(longest, int(context[0])),
-        vocabulary=int(size[0]),
-        token_type=token_type,
-        rings=() if positions is Positions.NONE else _rings(constants, int(context[0])),
-        eos_ids=frozenset(int(value) for value in eos if value is not None),
-    )
+    return sizes[1], tokens.is_dynamic
 
 
 def _constants(program: Program) -> dict[str, list[Any]]:

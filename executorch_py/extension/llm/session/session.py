@@ -18,7 +18,7 @@ import numpy as np
 
 from executorch_py.errors import InvalidArgument, InvalidProgram, InvalidState
 from executorch_py.extension.llm.session import session_file
-from executorch_py.extension.llm.session.interface import METHOD, Interface, Positions, interface_of
+from executorch_py.extension.llm.session.interface import Interface, Positions, interface_of
 from executorch_py.extension.llm.session.kept import KeptPositions
 from executorch_py.extension.llm.session.session_file import SavedState
 from executorch_py.runtime.program import Program
@@ -34,17 +34,20 @@ class Session:
     """Reads tokens and returns logits, from position 0 on; may go back, be saved and be restored.
 
     `program` is a path, bytes, or a Program: sessions of the same Program share its mapped weights.
+    `method` is that of a decoder among several; by default `forward`, or `prefill` and `decode`.
     One thread uses a session at a time; another one's call is refused. A call that fails because of
     its arguments changes nothing. After one that was interrupted, `position` says how many tokens
     were read.
     """
 
-    def __init__(self, program: Program | str | PathLike[str] | bytes) -> None:
+    def __init__(
+        self, program: Program | str | PathLike[str] | bytes, *, method: str | None = None
+    ) -> None:
         if isinstance(program, Program):
             self._program = program.reopened()
         else:
             self._program = Runtime.get().load_program(program)
-        self._facts = interface_of(self._program)
+        self._facts = interface_of(self._program, method)
         self._kept = KeptPositions(self._facts.rings or ())
         self._lock = threading.Lock()
         self._tokens: list[int] = []
@@ -53,7 +56,9 @@ class Session:
         self._load()
 
     def _load(self) -> None:
-        self._method = self._program.load_method(METHOD)
+        names = (self._facts.method, self._facts.step_method)
+        # All are loaded before one runs: loading writes the initial state.
+        self._method, self._step_method = (self._program.load_method(name) for name in names)
 
     # ---- facts
 
@@ -200,7 +205,8 @@ class Session:
 
     def _call(self, tokens: list[int], start: int) -> np.ndarray:
         inputs = self._facts.inputs(tokens, start)
-        logits = self._method.execute(inputs)[0]
+        method = self._step_method if len(tokens) == 1 else self._method
+        logits = method.execute(inputs)[0]
         row = logits[0] if logits.ndim == 2 else logits[0, -1]
         return np.array(row, np.float32)
 
@@ -306,7 +312,7 @@ class Session:
         """The bytes of the caches, writable; of a file without their names, of all its memory."""
         if self._facts.positions is Positions.NONE:
             return {}
-        facts = self._program.metadata(METHOD)
+        facts = self._program.metadata(self._facts.method)
         named = [facts.attribute_tensor_meta(i) for i in range(facts.num_attributes())]
         state = [tensor for tensor in named if tensor.is_memory_planned()]
         if state and all(tensor.dtype_name in _PLAIN for tensor in state):

@@ -17,6 +17,7 @@ from support.decoder_files import (
     OWN,
     file_with_positions,
     file_with_start,
+    file_with_two_methods,
     file_without_caches,
     own_file,
 )
@@ -251,6 +252,22 @@ def test_programs_with_a_start_position_and_caches_without_names(
     session.rewind(0)
     assert np.array_equal(session.prefill(IDS), logits)
     assert session.interface.eos_ids == {49}
+
+
+def test_programs_with_methods_for_prompts_and_for_single_tokens(tmp_path: Path) -> None:
+    one = Session(file_with_start(tmp_path / "one.pte", all_logits=False, one_token=False))
+    session = Session(file_with_two_methods(tmp_path / "two.pte"))
+    assert (session.interface.method, session.interface.step_method) == ("prefill", "decode")
+    assert session.generate(IDS, 20, stop=()) == one.generate(IDS, 20, stop=())
+    session.save(tmp_path / "state")
+    other = Session(session.program)
+    other.restore(tmp_path / "state")
+    assert np.array_equal(other.prefill(IDS), one.prefill(IDS))
+    alone = Session(session.program, method="prefill")
+    one.rewind(0)
+    assert alone.generate(IDS, 20, stop=()) == one.generate(IDS, 20, stop=())
+    with pytest.raises(InvalidProgram, match="expected a method 'forward' of a decoder, got"):
+        Session(session.program, method="forward")
 
 
 def test_programs_with_a_position_for_each_token(tmp_path: Path) -> None:

@@ -344,7 +344,7 @@ ET_OP("executorch_py::qadd.out", op_qadd_out, 12, ET_DTYPE_BIT(ET_I8), ET_DTYPE_
 ET_OP_PREPARED("executorch_py::qconvolution.out", op_qconvolution_out, prepare_qconvolution_out, 17, ET_DTYPE_BIT(ET_I8) | ET_DTYPE_BIT(ET_I32) | ET_DTYPE_BIT(ET_F32), ET_DTYPE_BIT(ET_I8), .max_rank = 5)
 ET_OP_PREPARED("executorch_py::qlinear.out", op_qlinear_out, prepare_qlinear_out, 11, ET_DTYPE_BIT(ET_I8) | ET_DTYPE_BIT(ET_I32) | ET_DTYPE_BIT(ET_F32), ET_DTYPE_BIT(ET_I8))
 ET_OP_PREPARED("executorch_py::qlinear_float.out", op_qlinear_float_out, prepare_qlinear_float_out, 10, ET_DTYPE_BIT(ET_I8) | ET_TYPES_INDEX | ET_TYPES_FLOAT, ET_DTYPE_BIT(ET_F32))
-ET_OP_PREPARED("executorch_py::qlinear_groups.out", op_qlinear_groups_out, prepare_qlinear_groups_out, 13, ET_DTYPE_BIT(ET_I8) | ET_DTYPE_BIT(ET_U8) | ET_TYPES_INDEX | ET_TYPES_FLOAT | ET_TYPES_HALF, ET_DTYPE_BIT(ET_F32))
+ET_OP_PREPARED("executorch_py::qlinear_groups.out", op_qlinear_groups_out, prepare_qlinear_groups_out, 14, ET_DTYPE_BIT(ET_I8) | ET_DTYPE_BIT(ET_U8) | ET_TYPES_INDEX | ET_TYPES_FLOAT | ET_TYPES_HALF, ET_DTYPE_BIT(ET_F32), .needs_prepare = true)
 ET_OP("executorch_py::qlookup.out", op_qlookup_out, 4, ET_DTYPE_BIT(ET_I8), ET_DTYPE_BIT(ET_I8))
 ET_OP("executorch_py::qmax_pool2d.out", op_qmax_pool2d_out, 8, ET_DTYPE_BIT(ET_I8), ET_DTYPE_BIT(ET_I8), .max_rank = 4)
 ET_OP("executorch_py::qmean.out", op_qmean_out, 8, ET_DTYPE_BIT(ET_I8), ET_DTYPE_BIT(ET_I8), .max_rank = 4)

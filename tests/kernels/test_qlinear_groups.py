@@ -15,7 +15,9 @@ from support.op_driver import Const, OpError, Out, check_op, isa_limit, isas_and
 from support.tolerance import F32_GROUPWISE, assert_near
 
 from executorch_py.exir.dialects import integer_ops
+from executorch_py.exir.dialects.quantized_ops import register_quantized_ops
 
+register_quantized_ops()
 own = torch.ops.executorch_py
 NAME = "executorch_py::qlinear_groups.out"
 
@@ -42,6 +44,7 @@ class Product:
     ) -> None:
         g, rows, groups = made(sum(shape) + n), math.prod(shape[:-1]), shape[-1] // group
         self.one_scale = one_scale
+        self.residual: torch.Tensor | None = None
         self.x = torch.randint(-128, 128, shape, generator=g, dtype=torch.int8)
         self.scale = torch.rand(1 if one_scale else rows, generator=g, dtype=torch.float64) + 0.1
         self.zero = torch.randint(-128, 128, (len(self.scale),), generator=g)
@@ -76,13 +79,27 @@ class Product:
             *(Const(integer_ops.packed_columns(t, 1)) for t in (sums, self.bias)),
             group,
             n,
+            None,
         ]
 
     def expected(self) -> torch.Tensor:
         """Dequantized rows times dequantized weights, in f64."""
         rows = (1,) if self.one_scale else (*self.x.shape[:-1], 1)
         x = (self.x - self.zero.reshape(rows)) * self.scale.reshape(rows)
-        return (x @ self.matrix.t() + self.bias).to(torch.float32)
+        residual = 0 if self.residual is None else self.residual
+        return (x @ self.matrix.t() + self.bias + residual).to(torch.float32)
+
+    def quantize_inside(self) -> None:
+        """Rows of f32, without scales, and a residual."""
+        x = torch.randn(self.x.shape, generator=made(self.x.numel()))
+        self.residual = torch.randn((*x.shape[:-1], self.args[10]), generator=made(x.numel()))
+        self.args[:3] = [x, None, None]
+        self.args[11] = self.residual
+        library = torch.ops.quantized_decomposed
+        if x.shape[-1] == 0:
+            return
+        self.scale, self.zero = library.choose_qparams_per_token_asymmetric(x, torch.int8)
+        self.x = library.quantize_per_token(x, self.scale, self.zero, -128, 127, torch.int8)
 
     def check(self) -> None:
         given = [a.tensor if isinstance(a, Const) else a for a in self.args]
@@ -144,6 +161,45 @@ def test_tiles_may_be_incomplete(terms: int, group: int) -> None:
     for n in (1, 15, 16, 17, 31, 32, 33, 47, 48, 49, 50):
         zeros = n % 2 == 0
         Product((1 + n % 7, terms), n, group, zeros=zeros, scales=SCALES[n % 3]).check()
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("n", [1, 16, 37])
+def test_rows_of_f32_are_quantized_inside(shape: tuple[int, ...], n: int) -> None:
+    for bits in (4, 8):
+        case = Product(shape, n, 32, bits=bits)
+        case.quantize_inside()
+        case.check()
+
+
+def test_quantizing_inside_has_the_bits_of_the_operators_for_it() -> None:
+    case = Product((5, 96), 37, 32)
+    case.quantize_inside()
+    x, residual = case.args[0], case.args[11]
+    x[0], x[1], x[2] = 0, x[1].abs(), -x[2].abs()
+    library = torch.ops.quantized_decomposed
+    scale, zero = library.choose_qparams_per_token_asymmetric(x, torch.int8)
+    rows = library.quantize_per_token(x, scale, zero, -128, 127, torch.int8)
+    given = [a.tensor if isinstance(a, Const) else a for a in case.args]
+    outside = own.qlinear_groups(rows, scale, zero, *given[3:11])
+    (got,) = check_op(own.qlinear_groups.out, *case.args)
+    assert torch.equal(got, residual + outside)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_rows_that_are_not_finite_give_no_finite_result_and_change_no_other_row(
+    value: float,
+) -> None:
+    case = Product((3, 64), 20, 32)
+    case.quantize_inside()
+    out = [Out(torch.float32, (3, 20))]
+    (whole,) = run_op(NAME, *case.args, out=out, prepared=True)
+    case.args[0][1, 5] = value
+    for isa in isas_and_dots():
+        with isa_limit(isa):
+            (got,) = run_op(NAME, *case.args, out=out, prepared=True)
+        assert not got[1].isfinite().any(), isa
+        assert torch.equal(got[::2], whole[::2]), isa
 
 
 def test_rows_may_be_more_than_a_block() -> None:
@@ -218,7 +274,8 @@ def test_packing_can_be_undone() -> None:
 @pytest.mark.parametrize(
     ("at", "value", "words"),
     [
-        (0, torch.zeros(4, 64), "input: expected contiguous rows of i8, got f32 of rank 2"),
+        (0, torch.zeros(4, 64).long(), "input: expected contiguous rows of i8 or f32, got i64 of"),
+        (0, torch.zeros(4, 64), "scale: expected none for rows of f32, which are quantized here"),
         (
             1,
             torch.ones(3),
@@ -253,6 +310,7 @@ def test_packing_can_be_undone() -> None:
         (8, torch.zeros(20), "addends: expected 32 contiguous elements of f32, got 20 of f32"),
         (9, 48, "expected 0 channels or more and groups that divide the rows' 64 terms, got 20"),
         (9, 0, "expected 0 channels or more and groups that divide the rows' 64 terms, got 20"),
+        (11, torch.zeros(4, 19), "residual: expected contiguous f32 of the result's sizes, got"),
         (10, -1, "expected 0 channels or more and groups that divide the rows' 64 terms, got -1"),
     ],
 )

@@ -8,7 +8,8 @@ even:
     i8      clamp(round(sum · scale + addend), quant_min - zero_point, …) + zero_point
     f32     (sum - zero_point · sums) · (input_scale · scale) + addend
     groups  ((sum · scale of each group, added) - zero_point · sums) · input_scale + addend; where
-            groups have minimums, the sum of the group's terms · its minimum is added, too
+            groups have minimums, the sum of the group's terms · its minimum is added, too;
+            rows of f32 without input_scale are quantized first, and a residual is added last
 
 embedding_groups looks up rows of a weight that is packed for qlinear_groups.
 
@@ -23,6 +24,8 @@ from typing import Any
 
 import torch
 from torch.library import Library
+
+from executorch_py.exir.dialects.quantized_ops import register_quantized_ops
 
 LIBRARY = "executorch_py"
 # Columns of a panel of weights.
@@ -101,9 +104,9 @@ def packed_groups(weight: torch.Tensor, bits: int = 4) -> torch.Tensor:
     # Words of four terms: no code's bits leave their byte.
     halves = codes.contiguous().view(torch.int32).reshape(panels, PANEL, groups * steps, 2)
     if bits == 8:
-        return halves.permute(0, 2, 3, 1).contiguous().view(torch.int8).reshape(-1)
+        return halves.permute(0, 2, 3, 1).flatten().view(torch.int8)
     both = halves[..., 0] | halves[..., 1] << 4
-    return both.transpose(1, 2).contiguous().view(torch.uint8).reshape(-1)
+    return both.transpose(1, 2).flatten().view(torch.uint8)
 
 
 def unpacked_groups(packed: torch.Tensor, n: int, groups: int, k: int) -> torch.Tensor:
@@ -246,10 +249,22 @@ def _offset(packed: torch.Tensor) -> int:
     return 0 if packed.dtype is torch.int8 else 8
 
 
+def _quantized_rows(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Rows of f32 as int8, with a scale and a zero point for each."""
+    register_quantized_ops()
+    if rows.shape[-1] == 0:
+        ones = rows.new_ones((*rows.shape[:-1], 1))
+        return rows.to(torch.int8), ones, torch.zeros_like(ones)
+    library = torch.ops.quantized_decomposed
+    scale, zero_point = library.choose_qparams_per_token_asymmetric(rows, torch.int8)
+    codes = library.quantize_per_token(rows, scale, zero_point, -128, 127, torch.int8)
+    return codes, scale, zero_point
+
+
 def _linear_groups(
     input: torch.Tensor,
-    scale: torch.Tensor,
-    zero_point: torch.Tensor,
+    scale: torch.Tensor | None,
+    zero_point: torch.Tensor | None,
     weight: torch.Tensor,
     scales: torch.Tensor,
     zero_points: torch.Tensor | None,
@@ -258,8 +273,11 @@ def _linear_groups(
     addends: torch.Tensor,
     group: int,
     channels: int,
+    residual: torch.Tensor | None = None,
 ) -> torch.Tensor:
     groups = input.shape[-1] // group
+    if scale is None or zero_point is None:
+        input, scale, zero_point = _quantized_rows(input)
     matrices = unpacked_groups(weight, channels, groups, group).to(torch.float64)
     least = None
     if minimums is not None:
@@ -277,7 +295,8 @@ def _linear_groups(
             total = total + rows[:, i].sum(-1, keepdim=True).to(torch.float32) * least[:, i]
     scale, zero_point = (t.reshape(-1, 1).to(torch.float32) for t in (scale, zero_point))
     result = (total - zero_point * sums[:channels]) * scale + addends[:channels]
-    return result.reshape(*input.shape[:-1], channels)
+    result = result.reshape(*input.shape[:-1], channels)
+    return result if residual is None else residual + result
 
 
 def _embedding_groups(
@@ -390,9 +409,9 @@ _DEFINITIONS: tuple[tuple[str, str, Callable[..., torch.Tensor]], ...] = (
     ),
     (
         "qlinear_groups",
-        "Tensor input, Tensor scale, Tensor zero_point, Tensor weight, Tensor scales, "
+        "Tensor input, Tensor? scale, Tensor? zero_point, Tensor weight, Tensor scales, "
         "Tensor? zero_points, Tensor? minimums, Tensor sums, Tensor addends, int group, "
-        "int channels",
+        "int channels, Tensor? residual=None",
         _linear_groups,
     ),
     (
@@ -423,8 +442,8 @@ def _into(function: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
 
 
 def _shape_of_linear(input: torch.Tensor, *operands: Any) -> torch.Tensor:
-    """The result of a linear layer without its values: the number of channels comes last."""
-    return input.new_empty((*input.shape[:-1], operands[-1]), dtype=torch.float32)
+    """The result of a linear layer without its values: the number of channels is operand 10."""
+    return input.new_empty((*input.shape[:-1], operands[9]), dtype=torch.float32)
 
 
 def _shape_of_embedding(

@@ -3,6 +3,7 @@
 // nothing of quantizing.
 #include "kernels/kernel.h"
 #include "kernels/micro/eltwise/eltwise.h"
+#include "kernels/lib/token_qparams.h"
 #include "kernels/ops.h"
 
 #include <math.h>
@@ -87,15 +88,11 @@ et_status op_choose_qparams_tensor_out(et_kernel_ctx *ctx, et_value *const *args
   return ET_OK;
 }
 
-// The zero point comes from the end of the range with the smaller error.
 static void choose_for_token(et_tensor *const t[3], size_t row, size_t width) {
   const value_range r = range_of(t[0], row * width, width);
-  float scale = (r.high - r.low) / 255.0f;
-  if (scale < 0x1p-23f) scale = 0x1p-23f;
-  const float low = r.low / scale, high = r.high / scale;
-  float zero = (-128.0f + low) + (127.0f + high) > 0.0f ? -128.0f - low : 127.0f - high;
-  zero = zero < -128.0f ? -128.0f : zero > 127.0f ? 127.0f : zero;
-  store_choice(t, row, scale, nearbyintf(zero));
+  float scale, zero;
+  eti_token_qparams(r.low, r.high, &scale, &zero);
+  store_choice(t, row, scale, zero);
 }
 
 // (input, dtype, scale_out, zero_point_out)

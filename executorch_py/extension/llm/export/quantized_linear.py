@@ -19,7 +19,6 @@ from typing import Any
 import torch
 
 from executorch_py.exir.dialects import integer_ops
-from executorch_py.exir.dialects.quantized_ops import register_quantized_ops
 from executorch_py.extension.llm.checkpoint import CheckpointError
 from executorch_py.extension.llm.checkpoint.gguf import Packed
 from executorch_py.extension.llm.checkpoint.gguf_codes import GROUP, codes_of_rows, kind_of
@@ -155,15 +154,11 @@ class QuantizedLinear(torch.nn.Module):
         self.register_buffer("addends", addends)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        register_quantized_ops()
         packed = self.packed
-        library = torch.ops.quantized_decomposed
-        scale, zero_point = library.choose_qparams_per_token_asymmetric(x, torch.int8)
-        rows = library.quantize_per_token(x, scale, zero_point, -128, 127, torch.int8)
         result: torch.Tensor = torch.ops.executorch_py.qlinear_groups(
-            rows,
-            scale,
-            zero_point,
+            x,
+            None,
+            None,
             packed.weight,
             packed.scales,
             None,

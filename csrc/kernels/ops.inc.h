@@ -350,6 +350,7 @@ ET_OP("executorch_py::qmax_pool2d.out", op_qmax_pool2d_out, 8, ET_DTYPE_BIT(ET_I
 ET_OP("executorch_py::qmean.out", op_qmean_out, 8, ET_DTYPE_BIT(ET_I8), ET_DTYPE_BIT(ET_I8), .max_rank = 4)
 ET_OP("executorch_py::qmul.out", op_qmul_out, 12, ET_DTYPE_BIT(ET_I8), ET_DTYPE_BIT(ET_I8))
 ET_OP("executorch_py::qsub.out", op_qsub_out, 12, ET_DTYPE_BIT(ET_I8), ET_DTYPE_BIT(ET_I8))
+ET_OP("executorch_py::rms_norm.out", op_rms_norm_out, 5, ET_DTYPE_BIT(ET_F32), ET_DTYPE_BIT(ET_F32))
 ET_OP_PREPARED("executorch_py::scaled_dot_product_attention.out", op_scaled_dot_product_attention_out, prepare_scaled_dot_product_attention_out, 11, ET_TYPES_FLOAT_HALF | ET_TYPES_BOOL, ET_TYPES_FLOAT_HALF, .needs_prepare = true)
 ET_OP_PREPARED("executorch_py::winograd_convolution.out", op_winograd_convolution_out, prepare_winograd_convolution_out, 15, ET_DTYPE_BIT(ET_F32), ET_DTYPE_BIT(ET_F32), .needs_prepare = true)
 ET_OP("llama::channelwise_gated_delta_rule.out", op_llama_gated_delta_rule_out, 9, ET_TYPES_F32, ET_TYPES_F32, .writes = 3u << 6)

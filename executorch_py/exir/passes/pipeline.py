@@ -16,6 +16,7 @@ from executorch_py.exir.passes.fuse.fast_math import FastMath
 from executorch_py.exir.passes.fuse.fuse_attention import FuseAttention
 from executorch_py.exir.passes.fuse.fuse_batch_norm import FuseBatchNorm
 from executorch_py.exir.passes.fuse.fuse_epilogues import FuseEpilogues
+from executorch_py.exir.passes.fuse.fuse_rms_norm import FuseRmsNorm
 from executorch_py.exir.passes.fuse.prepack_weights import PrepackWeights
 from executorch_py.exir.passes.inplace.concat_in_place import ConcatInPlace
 from executorch_py.exir.passes.inplace.elide_slice_copies import ElideSliceCopies
@@ -134,6 +135,8 @@ TO_EXECUTORCH: tuple[Step, ...] = (
     Step(PerChannelWeights, lambda c: c.own_operators),
     # After the rules above, which drop calls that hide the pattern, and fold masks to constants.
     Step(_attention, lambda c: c.own_operators or c.remove_redundant),
+    # Before epilogues, which would take some of its calls.
+    Step(FuseRmsNorm, lambda c: c.own_operators),
     # After attention, whose views are of floats; before epilogues, which would take activations.
     Step(CommuteQuantize, lambda c: c.own_operators),
     Step(LowerToIntegerOps, lambda c: c.own_operators),

@@ -201,9 +201,9 @@ PYTHON_ARROWS: dict[str, set[str]] = {
     "executorch_py.extension": {"executorch_py", "executorch_py.runtime", "executorch_py.devtools"}
     | {_EXIR, *_exir("dialects", "serialize"), *_passes("user")},
     # Exports of language models choose a target, and delegate where its runtime has a delegate.
+    # They fuse before decompositions, whose time grows with the number of nodes.
     "executorch_py.extension.llm.export": {"executorch_py", "executorch_py.extension", _EXIR}
-    | _exir("dialects", "passes", "program")
-    | _xnnpack("partition"),
+    | {*_exir("dialects", "ir", "passes", "program"), *_passes("fuse"), *_xnnpack("partition")},
     # Names of optimum-executorch, over the exports of language models and their sessions.
     "executorch_py.optimum": {"executorch_py", "executorch_py.runtime", "executorch_py.extension"}
     | {"executorch_py.extension.llm.export", _EXIR, *_xnnpack("partition")},

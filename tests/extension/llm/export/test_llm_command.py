@@ -69,11 +69,15 @@ def test_the_file_says_how_it_is_to_be_called(folder: Path) -> None:
     arguments = ["llm", "export", "small", "-o", "x.pte", "--context", "24", "--cache", "i8"]
     assert main(arguments) == 0
     found = constants(Runtime.get().load_program("x.pte"))
+    kind = found.pop("get_cache_kind")
+    assert [str(k) for k in kind] == ["i8"]
     assert {name: [int(v) for v in values] for name, values in found.items()} == {
         "get_max_seq_len": [24],
         "get_max_context_len": [24],
         "get_n_layers": [2],
         "get_vocab_size": [300],
+        "get_cache_windows": [0, 0],
+        "get_cache_slots": [24, 24],
         "use_kv_cache": [1],
         "use_sdpa_with_kv_cache": [0],
         "enable_dynamic_shape": [1],

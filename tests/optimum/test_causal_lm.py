@@ -25,8 +25,12 @@ UPSTREAM: dict[str, dict[str, Any]] = {
     "delegated, fused caches": {"use_custom_kv_cache": True},
     "kernels, fused caches": {"recipe": "portable", "use_custom_kv_cache": True},
     "single tokens": {"use_custom_kv_cache": True, "disable_dynamic_shapes": True},
+}
+QUANTIZED: dict[str, dict[str, Any]] = {
     "weights in 4 bits": {"use_custom_kv_cache": True, "qlinear": "8da4w", "qembedding": "8w"},
     "weights in 8 bits": {"use_custom_sdpa": True, "qlinear": "8da8w", "qembedding": "4w"},
+    "layers only": {"use_custom_kv_cache": True, "qlinear": "8da4w"},
+    "tables only": {"use_custom_kv_cache": True, "qembedding": "8w"},
 }
 
 
@@ -108,12 +112,6 @@ def test_upstream_generates_the_same_tokens(
     if options.get("disable_dynamic_shapes"):
         steps = [[token] for token in tokens[:-1]]
     logits = logits_of_steps(found, steps, tmp_path, upstream)[-14:]
-    if {"qlinear", "qembedding"} & options.keys():
-        # Rows of activations are rounded to 8 bits, so that tokens of nearly equal logits may swap.
-        session = Session(found.program)
-        ours = [torch.from_numpy(session.prefill(step)) for step in steps][-14:]
-        assert_near(torch.stack(logits), torch.stack(ours), DELEGATED_QUANTIZED)
-        return
     assert tokens == greedy(model)
     assert [int(row.argmax()) for row in logits] == tokens[-14:]
 
@@ -130,6 +128,29 @@ def logits_of_steps(
     torch.save(inputs, folder / "model.inputs.pt")
     upstream.ask("run_decoder", "model", folder)
     return [out[0, -1] for (out,) in torch.load(folder / "model.pt")]
+
+
+@pytest.mark.interop
+@pytest.mark.parametrize("options", QUANTIZED.values(), ids=QUANTIZED)
+def test_upstream_computes_the_same_logits_of_quantized_files(
+    folder: tuple[Path, Any], tmp_path: Path, upstream: Upstream, options: dict[str, Any]
+) -> None:
+    found = exported(folder[0], target="executorch-1.5", **options)
+    prompts = torch.randint(3, 299, (12, 5), generator=torch.Generator().manual_seed(0))
+    (tmp_path / "model.pte").write_bytes(found.program._program.buffer())
+    torch.save(
+        [[prompt[None], torch.arange(5)] for prompt in prompts], tmp_path / "model.inputs.pt"
+    )
+    upstream.ask("run_decoder", "model", tmp_path)
+    n_near = 0
+    for prompt, (out,) in zip(prompts, torch.load(tmp_path / "model.pt"), strict=True):
+        session = Session(found.program)
+        ours = torch.as_tensor(session.prefill(prompt.tolist()))
+        assert_near(out[0, -1], ours, DELEGATED_QUANTIZED)
+        n_near += torch.allclose(out[0, -1], ours, *F32_LAYERS)
+    # Rows of activations become int8. Those of a table in 8 bits often have elements halfway
+    # between two codes, of which the last bit of a norm chooses one: not in all prompts.
+    assert n_near >= 4
 
 
 @pytest.mark.interop

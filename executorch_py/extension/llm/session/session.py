@@ -279,13 +279,9 @@ class Session:
         damaged: then nothing changes.
         """
         with self._use():
-            saved = session_file.read(path)
-            if saved.program != self._program.sha256:
-                raise InvalidArgument(
-                    f"restore: expected a session of this program (SHA-256 "
-                    f"{self._program.sha256[:16]}…), got one of {saved.program[:16]}… {_ARGUMENT}"
-                )
             buffers = self._buffers()
+            n_bytes = sum(values.nbytes for values in buffers.values())
+            saved = session_file.read(path, self._program.sha256, n_bytes)
             self._check_saved(saved, buffers)
             for name, values in saved.buffers.items():
                 buffers[name][:] = values

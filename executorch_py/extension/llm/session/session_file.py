@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 
 from executorch_py.atomic_file import replacing
-from executorch_py.errors import InvalidExternalData
+from executorch_py.errors import InvalidArgument, InvalidExternalData
+from executorch_py.terminal_text import name_text
 
 _MAGIC = b"ETPYSES1"
 _BLOCK = 4096
@@ -83,13 +84,17 @@ def _filled_blocks(values: np.ndarray) -> np.ndarray:
     return np.flatnonzero(_blocks(values).any(axis=1)).astype("<u4")
 
 
-def read(path: str | PathLike[str]) -> SavedState:
-    """InvalidExternalData if the file is damaged or no session file."""
+def read(path: str | PathLike[str], program: str, n_bytes: int) -> SavedState:
+    """The state of a session of this program (SHA-256), whose buffers have `n_bytes` in all.
+
+    InvalidExternalData if the file is damaged or no session file, InvalidArgument if it is one of
+    another program. Nothing larger than the session's own buffers is allocated.
+    """
     content = np.fromfile(path, np.uint8)
     try:
-        return _read(content)
-    except (ValueError, KeyError, TypeError, IndexError) as error:
-        if isinstance(error, InvalidExternalData):
+        return _read(content, program, n_bytes)
+    except (ValueError, KeyError, TypeError, IndexError, OverflowError, RecursionError) as error:
+        if isinstance(error, InvalidArgument | InvalidExternalData):
             raise
         raise damaged(f"unreadable contents ({error})") from None
 
@@ -98,7 +103,7 @@ def damaged(got: str) -> InvalidExternalData:
     return InvalidExternalData(f"expected a whole session file, got {got} {_CODE}")
 
 
-def _read(content: np.ndarray) -> SavedState:
+def _read(content: np.ndarray, program: str, n_bytes: int) -> SavedState:
     start = len(_MAGIC) + 8
     if content[: len(_MAGIC)].tobytes() != _MAGIC:
         raise damaged("a file of another kind")
@@ -109,20 +114,27 @@ def _read(content: np.ndarray) -> SavedState:
         raise damaged("bytes that do not have the hash at its end: it was cut or changed")
     (length,) = struct.unpack("<Q", body[len(_MAGIC) : start].tobytes())
     header = json.loads(body[start : start + length].tobytes())
+    if header["program"] != program:
+        raise InvalidArgument(
+            f"restore: expected a session of this program (SHA-256 {program[:16]}…), got one of "
+            f"{name_text(str(header['program'])[:16])}… [InvalidArgument, error: 0x12]"
+        )
+    if sum(abs(int(n)) for _, n, _ in header["buffers"]) > n_bytes:
+        raise damaged("buffers that no session of this program has")
     rest = _Reader(body[start + length :])
     logits = rest.take("<f4", header["logits"]).astype(np.float32) if header["logits"] else None
     state = SavedState(
-        program=header["program"],
+        program=program,
         tokens=[int(t) for t in header["tokens"]],
         n_read=int(header["read"]),
         oldest=[int(n) for n in header["oldest"]],
         logits=logits,
     )
-    for name, n_bytes, n_blocks in header["buffers"]:
-        blocks = np.zeros((-(-n_bytes // _BLOCK), _BLOCK), np.uint8)
+    for name, size, n_blocks in header["buffers"]:
+        blocks = np.zeros((-(-size // _BLOCK), _BLOCK), np.uint8)
         places = rest.take("<u4", n_blocks)
         blocks[places] = rest.take("u1", n_blocks * _BLOCK).reshape(-1, _BLOCK)
-        state.buffers[name] = blocks.reshape(-1)[:n_bytes]
+        state.buffers[name] = blocks.reshape(-1)[:size]
     return state
 
 

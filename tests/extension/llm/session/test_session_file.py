@@ -86,6 +86,11 @@ CHANGES: dict[str, Callable[[dict[str, Any]], None]] = {
     "other buffers": lambda h: h["buffers"][0].__setitem__(0, "other"),
     "more blocks than there are": lambda h: h["buffers"][0].__setitem__(2, 10**6),
     "a buffer of another size": lambda h: h["buffers"][0].__setitem__(1, 10),
+    "a buffer too large for memory": lambda h: h["buffers"][0].__setitem__(1, 2**60),
+    "a size that hides another": lambda h: h["buffers"].extend(
+        [["x", 2**60, 0], ["y", -(2**60), 0]]
+    ),
+    "a token that is infinite": lambda h: h["tokens"].__setitem__(0, float("inf")),
     "rings": lambda h: h["oldest"].append(1),
     "a missing entry": lambda h: h.pop("tokens"),
     "a wrong type": lambda h: h.__setitem__("tokens", 5),

@@ -167,6 +167,8 @@ def run_console(text: str, place: str, folder: Path) -> None:
     for line in text.splitlines():
         if line.startswith("$ "):
             commands.append((line[2:].split("  #")[0].strip(), []))
+        elif commands and commands[-1][0].endswith("\\") and not commands[-1][1]:
+            commands[-1] = (commands[-1][0][:-1] + line.strip(), [])
         elif not commands:
             pytest.fail(f"{place}: expected a line that starts with '$ ', got {line!r}")
         else:

@@ -26,11 +26,12 @@ UPSTREAM: dict[str, dict[str, Any]] = {
     "kernels, fused caches": {"recipe": "portable", "use_custom_kv_cache": True},
     "single tokens": {"use_custom_kv_cache": True, "disable_dynamic_shapes": True},
 }
-QUANTIZED: dict[str, dict[str, Any]] = {
-    "weights in 4 bits": {"use_custom_kv_cache": True, "qlinear": "8da4w", "qembedding": "8w"},
-    "weights in 8 bits": {"use_custom_sdpa": True, "qlinear": "8da8w", "qembedding": "4w"},
-    "layers only": {"use_custom_kv_cache": True, "qlinear": "8da4w"},
-    "tables only": {"use_custom_kv_cache": True, "qembedding": "8w"},
+# Options, and how many of 12 prompts have equal logits at least.
+QUANTIZED: dict[str, tuple[dict[str, Any], int]] = {
+    "both, 4 bits": ({"use_custom_kv_cache": True, "qlinear": "8da4w", "qembedding": "8w"}, 4),
+    "both, 8 bits": ({"use_custom_sdpa": True, "qlinear": "8da8w", "qembedding": "4w"}, 4),
+    "layers only": ({"use_custom_kv_cache": True, "qlinear": "8da4w"}, 10),
+    "tables only": ({"use_custom_kv_cache": True, "qembedding": "8w"}, 12),
 }
 
 
@@ -131,9 +132,13 @@ def logits_of_steps(
 
 
 @pytest.mark.interop
-@pytest.mark.parametrize("options", QUANTIZED.values(), ids=QUANTIZED)
+@pytest.mark.parametrize(("options", "least"), QUANTIZED.values(), ids=QUANTIZED)
 def test_upstream_computes_the_same_logits_of_quantized_files(
-    folder: tuple[Path, Any], tmp_path: Path, upstream: Upstream, options: dict[str, Any]
+    folder: tuple[Path, Any],
+    tmp_path: Path,
+    upstream: Upstream,
+    options: dict[str, Any],
+    least: int,
 ) -> None:
     found = exported(folder[0], target="executorch-1.5", **options)
     prompts = torch.randint(3, 299, (12, 5), generator=torch.Generator().manual_seed(0))
@@ -150,7 +155,7 @@ def test_upstream_computes_the_same_logits_of_quantized_files(
         n_near += torch.allclose(out[0, -1], ours, *F32_LAYERS)
     # Rows of activations become int8. Those of a table in 8 bits often have elements halfway
     # between two codes, of which the last bit of a norm chooses one: not in all prompts.
-    assert n_near >= 4
+    assert n_near >= least
 
 
 @pytest.mark.interop

@@ -8,9 +8,10 @@ csrc/bindings/py_text.h is the counterpart for messages of the extension.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 _LONGEST, _HEAD, _TAIL = 120, 60, 30
+_FIRST = 6  # names of a list that may be long
 _LAYOUT = "\n\t"  # allowed in a whole message
 
 
@@ -49,6 +50,11 @@ def quoted(name: str) -> str:
 def quoted_list(names: Iterable[str]) -> str:
     """Names as repr() shows their list, each shortened."""
     return f"[{', '.join(map(quoted, names))}]"
+
+
+def first_names(names: Sequence[str]) -> str:
+    """The first names of a list that may be long."""
+    return f"{quoted_list(names[:_FIRST])}{' and more' if len(names) > _FIRST else ''}"
 
 
 def message_text(message: str) -> str:

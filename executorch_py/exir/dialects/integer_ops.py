@@ -25,7 +25,7 @@ from typing import Any
 import torch
 from torch.library import Library
 
-from executorch_py.exir.dialects.quantized_ops import register_quantized_ops
+from executorch_py.exir.dialects.quantized_ops import quantized_tokens
 
 LIBRARY = "executorch_py"
 # Columns of a panel of weights.
@@ -251,14 +251,10 @@ def _offset(packed: torch.Tensor) -> int:
 
 def _quantized_rows(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Rows of f32 as int8, with a scale and a zero point for each."""
-    register_quantized_ops()
     if rows.shape[-1] == 0:
         ones = rows.new_ones((*rows.shape[:-1], 1))
         return rows.to(torch.int8), ones, torch.zeros_like(ones)
-    library = torch.ops.quantized_decomposed
-    scale, zero_point = library.choose_qparams_per_token_asymmetric(rows, torch.int8)
-    codes = library.quantize_per_token(rows, scale, zero_point, -128, 127, torch.int8)
-    return codes, scale, zero_point
+    return quantized_tokens(rows)
 
 
 def _linear_groups(
@@ -442,7 +438,7 @@ def _into(function: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
 
 
 def _shape_of_linear(input: torch.Tensor, *operands: Any) -> torch.Tensor:
-    """The result of a linear layer without its values: the number of channels is operand 10."""
+    """The result of a linear layer without its values: operands[9] is the number of channels."""
     return input.new_empty((*input.shape[:-1], operands[9]), dtype=torch.float32)
 
 

@@ -255,6 +255,15 @@ def _define_out(library: Library, name: str, overload: str, arguments: str) -> N
     register_fake(f"{NAMESPACE}::{full}", shape, lib=library)
 
 
+def quantized_tokens(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Codes int8 of rows of f32, with a scale and a zero point for each, by the operators."""
+    register_quantized_ops()
+    library = torch.ops.quantized_decomposed
+    scale, zero_point = library.choose_qparams_per_token_asymmetric(x, torch.int8)
+    codes = library.quantize_per_token(x, scale, zero_point, -128, 127, torch.int8)
+    return codes, scale, zero_point
+
+
 @cache
 def register_quantized_ops() -> Library:
     """Define the operators in this process, once; the library lives as long as they do."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from executorch_py.exir import (
     to_edge_transform_and_lower,
 )
 from executorch_py.extension.llm.export.hf_model import load_model, widen_parameters
+from executorch_py.extension.llm.export.metadata import special_token
 from executorch_py.optimum.export.static_decoder import StaticDecoder
 from executorch_py.optimum.options import DEFAULT_GROUP, UPSTREAM, ExportOptions
 
@@ -102,12 +104,7 @@ def _capture(decoder: StaticDecoder, options: ExportOptions) -> torch.export.Exp
 def _constant_methods(decoder: StaticDecoder, options: ExportOptions) -> dict[str, Any]:
     """Names of optimum-executorch, and those that tell sessions what the caches keep."""
     config, layers = decoder.model.config, list(decoder.layers.values())
-    generation = getattr(decoder.model, "generation_config", None)
-
-    def token(name: str) -> Any:
-        value = getattr(generation, name, None)
-        return getattr(config, name, None) if value is None else value
-
+    token = partial(special_token, decoder.model)
     methods = {
         "get_dtype": 6,
         "get_bos_id": token("bos_token_id"),

@@ -2,7 +2,8 @@
 
     x * rsqrt(mean(x ** 2, -1, keepdim) + eps) * weight
 
-Matching is structural, in graphs of torch.export as well as of the Edge dialect. Only the order of
+Matching is structural, in graphs of the Edge dialect and in those of torch.export that have no
+conversion to the same dtype. Only the order of
 sums differs: the last bits of results do. Only the runtime of this project has the operator.
 """
 
@@ -20,7 +21,6 @@ from executorch_py.exir.ir.graph import constant_tensors, erase_dead_nodes, grap
 from executorch_py.exir.ir.match import argument, is_call, only_user
 from executorch_py.exir.passes.base import Contract, Fact, Pass, facts
 
-_CASTS = ("aten::to.dtype", "dim_order_ops::_to_dim_order_copy", "aten::_to_copy")
 _PRODUCT = "aten::mul.Tensor"
 
 Constants = dict[str, torch.Tensor]
@@ -51,14 +51,17 @@ def fuse_rms_norms(graph: fx.Graph) -> bool:
 
 
 def _fuse(graph: fx.Graph, target: Any, constants: Constants) -> bool:
-    found = [norm for node in graph.nodes if (norm := _norm(node, constants)) is not None]
-    for norm in found:
+    found = False
+    for node in list(graph.nodes):
+        norm = _norm(node, constants)
+        if norm is None:
+            continue
         with graph.inserting_before(norm.end):
-            node = graph.call_function(target, (norm.x, norm.weight, norm.eps))
-        node.meta = dict(norm.end.meta)
-        norm.end.replace_all_uses_with(node)
-    erased = bool(found) and erase_dead_nodes(graph)
-    return erased or bool(found)
+            fused = graph.call_function(target, (norm.x, norm.weight, norm.eps))
+        fused.meta = dict(norm.end.meta)
+        norm.end.replace_all_uses_with(fused)
+        found = True
+    return found and erase_dead_nodes(graph)
 
 
 def _norm(node: fx.Node, constants: Constants) -> _Norm | None:
@@ -91,7 +94,7 @@ def _eps(node: Any, x: fx.Node | None, constants: Constants) -> float | None:
     is_power = is_call(squares, "aten::pow.Tensor_Scalar") and squares.args[1] == 2
     is_product = is_call(squares, _PRODUCT) and squares.args[0] is squares.args[1]
     is_square = is_power or is_product or is_call(squares, "aten::square")
-    return eps if is_square and _same(squares.args[0]) is _same(x) else None
+    return eps if is_square and squares.args[0] is x else None
 
 
 def _number(value: Any, constants: Constants) -> float | None:
@@ -104,9 +107,7 @@ def _number(value: Any, constants: Constants) -> float | None:
 
 def _weighted(node: fx.Node) -> tuple[fx.Node, fx.Node | None]:
     """The product of a normalized node with a weight for each element of a row, and that weight."""
-    end: fx.Node | None = only_user(node)
-    while end is not None and _same(end) is not end:
-        node, end = end, only_user(end)
+    end = only_user(node)
     if end is None or not is_call(end, _PRODUCT):
         return node, None
     weight = _other(end, node)
@@ -115,18 +116,11 @@ def _weighted(node: fx.Node) -> tuple[fx.Node, fx.Node | None]:
     return end, weight
 
 
-def _same(node: Any) -> Any:
-    """The operand of a conversion to the dtype that it has anyway."""
-    while is_call(node, *_CASTS) and _dtype(node) == _dtype(node.args[0]):
-        node = node.args[0]
-    return node
-
-
 def _other(product: fx.Node, one: fx.Node) -> fx.Node | None:
     """The other factor of a product, if it is a tensor."""
     a, b = product.args
     factor = b if a is one else a
-    return _same(factor) if isinstance(factor, fx.Node) and factor is not one else None
+    return factor if isinstance(factor, fx.Node) and factor is not one else None
 
 
 def _dtype(node: fx.Node) -> Any:

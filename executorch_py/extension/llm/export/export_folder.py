@@ -13,7 +13,7 @@ from executorch_py.extension.llm.export.hf_decoder import Decoder, export_decode
 from executorch_py.extension.llm.export.hf_model import load_model, widen_parameters
 from executorch_py.extension.llm.export.metadata import constant_methods
 from executorch_py.extension.llm.export.quantized_linear import PackedRows, quantize_layers
-from executorch_py.terminal_text import quoted_list
+from executorch_py.terminal_text import first_names
 
 _MEGABYTE = 10**6
 
@@ -44,12 +44,12 @@ def export_folder(
     model = loaded.model
     say(f"{type(model).__name__}: {sum(p.numel() for p in model.parameters()):,} weights")
     if loaded.unused:
-        say(f"not used: {_some(loaded.unused)}")
+        say(f"not used: {first_names(loaded.unused)}")
     if group is not None:
         left = quantize_layers(model, group, codes=loaded.codes)
         say(f"linear layers and embeddings: {_kinds(model)}")
         if left:
-            say(f"left in f32: {_some(list(left))}")
+            say(f"left in f32: {first_names(list(left))}")
     widen_parameters(model)
     decoder = Decoder(model, capacity, prefill=prefill, cache=cache, layers=loaded.layers)
     say(
@@ -57,10 +57,6 @@ def export_folder(
         f"calls of up to {decoder.prefill} tokens"
     )
     return export_decoder(decoder, constant_methods(decoder))
-
-
-def _some(names: list[str]) -> str:
-    return f"{quoted_list(names[:6])}{' and more' if len(names) > 6 else ''}"
 
 
 def _kinds(model: torch.nn.Module) -> str:

@@ -56,8 +56,9 @@ def export_llm(config: LlmConfig, report: Report | None = None) -> ExecutorchPro
     """The program of a configuration: forward(tokens i64 [1, S], input_pos i64 [1]) -> logits.
 
     Without model.use_kv_cache there is no input_pos. `report` is called with lines that say what
-    was done. ConfigError for keys that are not supported, ModelArgsError for sizes, CheckpointError
-    for a checkpoint that does not fit, all before any weight is read.
+    was done. ConfigError for keys that are not supported and ModelArgsError for sizes, before any
+    weight is read. CheckpointError for tensors that do not fit or are not finite; ConfigError also
+    for a map of the vocabulary or a group size that does not fit the model.
     """
     say = report or (lambda line: None)
     config = checked(config)

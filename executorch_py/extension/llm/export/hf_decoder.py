@@ -12,17 +12,13 @@ from executorch_py.exir import (
     ExecutorchProgramManager,
     to_edge,
 )
-from executorch_py.exir.passes.fuse.fuse_rms_norm import fuse_rms_norms
 from executorch_py.extension.llm.export import hf_attention
-from executorch_py.extension.llm.export.conversions import drop_conversions
+from executorch_py.extension.llm.export.fuse_decoder import fuse_decoder
 from executorch_py.extension.llm.export.hf_attention import (
     AttentionLayer,
     DecodeState,
     UnsupportedDecoder,
 )
-from executorch_py.extension.llm.export.last_position import keep_last_position
-from executorch_py.extension.llm.export.residual import fuse_residuals
-from executorch_py.extension.llm.export.rotary import fuse_rotary
 
 # Tracing needs a range of lengths, from 1 to more than the example's 2 tokens.
 _LEAST_PREFILL = 4
@@ -114,21 +110,13 @@ def attention_layers(model: Any) -> dict[int, AttentionLayer]:
 
 
 def capture(decoder: Decoder) -> ExportedProgram:
-    """The graph of a decoder for 1 … `decoder.prefill` new tokens.
-
-    Rotary embeddings, normalizations and residuals are fused here, before decompositions, whose
-    time grows with the number of nodes. The last layer is computed for the positions of the logits.
-    """
+    """The fused graph of a decoder for 1 … `decoder.prefill` new tokens."""
     length = torch.export.Dim("length", max=decoder.prefill)
     example = (torch.zeros(1, 2, dtype=torch.int64), torch.zeros(1, dtype=torch.int64))
     shapes = {"tokens": {1: length}, "input_pos": None}
     with torch.no_grad():
         exported = torch.export.export(decoder, example, dynamic_shapes=shapes, strict=False)
-    drop_conversions(exported.graph_module)
-    fuse_rotary(exported.graph_module)
-    fuse_rms_norms(exported.graph_module.graph)
-    fuse_residuals(exported.graph_module)
-    keep_last_position(exported.graph_module)
+    fuse_decoder(exported.graph_module)
     return exported
 
 

@@ -25,7 +25,7 @@ from executorch_py.extension.llm.export.gguf_model import (
 from executorch_py.extension.llm.export.hf_attention import AttentionLayer
 from executorch_py.extension.llm.export.hf_decoder import attention_layers
 from executorch_py.extension.llm.export.quantized_linear import check_finite
-from executorch_py.terminal_text import quoted_list
+from executorch_py.terminal_text import first_names
 
 
 @dataclass(frozen=True)
@@ -109,8 +109,7 @@ def set_parameters(
         setattr(model.get_submodule(owner), leaf, made.setdefault(source, parameter))
     if missing:
         raise CheckpointError(
-            f"{checkpoint.where}: expected tensors {quoted_list(missing[:6])}"
-            f"{' and more' if len(missing) > 6 else ''}, got none of these names"
+            f"{checkpoint.where}: expected tensors {first_names(missing)}, got none of these names"
         )
 
 

@@ -22,6 +22,7 @@ from executorch_py.exir import (
 from executorch_py.exir.passes import MemoryPlanningPass
 from executorch_py.extension.llm.export.config.llm_config import LlmConfig
 from executorch_py.extension.llm.export.config.read_config import ConfigError
+from executorch_py.extension.llm.export.fuse_decoder import fuse_decoder
 from executorch_py.extension.llm.export.supported_keys import OWN_TARGET
 from executorch_py.extension.llm.model.transformer import Transformer
 
@@ -44,7 +45,10 @@ def captured(model: Transformer, config: LlmConfig) -> ExportedProgram:
     tokens = {1: torch.export.Dim("token_dim", max=longest)} if dynamic else None
     shapes = (tokens, None) if cached else (tokens,)
     with torch.no_grad():
-        return torch.export.export(model, example, dynamic_shapes=shapes, strict=False)
+        exported = torch.export.export(model, example, dynamic_shapes=shapes, strict=False)
+    if config.export.target == OWN_TARGET:
+        fuse_decoder(exported.graph_module)
+    return exported
 
 
 def lowered(

@@ -29,12 +29,16 @@ def constant_methods(decoder: Decoder) -> dict[str, Any]:
         "get_cache_windows": [layer.window for layer in layers],
         "get_cache_slots": [layer.slots(decoder.capacity, decoder.prefill) for layer in layers],
     }
-    generation = getattr(decoder.model, "generation_config", None)
     for name, method in (("bos_token_id", "get_bos_id"), ("eos_token_id", "get_eos_ids")):
-        value = getattr(generation, name, None)
-        value = getattr(config, name, None) if value is None else value
+        value = special_token(decoder.model, name)
         if isinstance(value, list) and name == "bos_token_id":
             value = value[0] if value else None
         if value is not None:
             methods[method] = value
     return methods
+
+
+def special_token(model: Any, name: str) -> Any:
+    """An id or ids of a model of transformers for generation, else of its configuration."""
+    value = getattr(getattr(model, "generation_config", None), name, None)
+    return getattr(model.config, name, None) if value is None else value

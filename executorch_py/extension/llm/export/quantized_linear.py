@@ -77,7 +77,7 @@ class PackedRows(torch.nn.Module):
         n, k = matrix.shape
         limit = 2 ** (bits - 1)
         packed = cls((n, k), group, bits=bits)
-        with _one_thread():
+        with one_thread():
             for first, last in _row_blocks(n, k):
                 rows = matrix[first:last].to(torch.float32).reshape(last - first, -1, group)
                 scales = group_scales(rows, bits)
@@ -99,7 +99,7 @@ class PackedRows(torch.nn.Module):
         kind = kind_of(tensor)
         n, k = tensor.shape
         packed = cls((n, k), GROUP, torch.float16, kind.bits, kind.has_minimums)
-        with _one_thread():
+        with one_thread():
             for first, last in _row_blocks(n, k):
                 codes = codes_of_rows(tensor, first, last)
                 shape = (last - first, k // GROUP)
@@ -190,7 +190,7 @@ class QuantizedEmbedding(torch.nn.Module):
 
 
 @contextmanager
-def _one_thread() -> Iterator[None]:
+def one_thread() -> Iterator[None]:
     """Runs torch's operators on the calling thread: other threads take longer to wake than a block
     takes."""
     n = torch.get_num_threads()

@@ -56,17 +56,6 @@ def _is(node: Any, target: Any) -> bool:
     return isinstance(node, Node) and node.target is target
 
 
-def _same(node: Any) -> Any:
-    """The operand of a conversion to the dtype that it has anyway."""
-    while _is(node, _ATEN.to.dtype) and _dtype(node) == _dtype(node.args[0]):
-        node = node.args[0]
-    return node
-
-
-def _dtype(node: Node) -> Any:
-    return node.meta["val"].dtype
-
-
 def _size(node: Node) -> int:
     """Elements of a head."""
     return int(node.meta["val"].shape[-1])
@@ -74,15 +63,13 @@ def _size(node: Node) -> int:
 
 def _transposed(node: Any) -> Any:
     """x of x.transpose(1, 2), or None."""
-    node = _same(node)
     if not _is(node, _ATEN.transpose.int) or set(node.args[1:]) != {_HEADS, _POSITIONS}:
         return None
-    return _same(node.args[0])
+    return node.args[0]
 
 
 def _part(node: Any) -> tuple[Node, int, int] | None:
     """x, begin and end of a slice of the last dim."""
-    node = _same(node)
     if not _is(node, _ATEN.slice.Tensor) or len(node.args) != 4:
         return None
     x, dim, begin, end = node.args
@@ -90,7 +77,7 @@ def _part(node: Any) -> tuple[Node, int, int] | None:
         return None
     n = _size(x)
     begin, end = (min(i + n if i < 0 else i, n) for i in (begin, end))
-    return _same(x), begin, end
+    return x, begin, end
 
 
 def _parts(node: Any) -> tuple[Any, Any] | None:
@@ -100,7 +87,7 @@ def _parts(node: Any) -> tuple[Any, Any] | None:
     if (node.args[1] if len(node.args) > 1 else 0) not in (3, -1):
         return None
     first, second = node.args[0]
-    return _same(first), _same(second)
+    return first, second
 
 
 def _rotation(node: Any) -> _Rotation | None:
@@ -119,11 +106,11 @@ def _rotation(node: Any) -> _Rotation | None:
 def _whole_rotation(node: Any) -> _Rotation | None:
     if not _is(node, _ATEN.add.Tensor) or node.kwargs or len(node.args) != 2:
         return None
-    terms = [_same(term) for term in node.args]
+    terms = node.args
     if not all(_is(term, _ATEN.mul.Tensor) for term in terms):
         return None
     by_cos, by_sin = terms
-    (x, cos), (turned, sin) = ([_same(a) for a in term.args] for term in (by_cos, by_sin))
+    (x, cos), (turned, sin) = (term.args for term in (by_cos, by_sin))
     cos, sin = _table_of(cos), _table_of(sin)
     if cos is None or sin is None or _turned(turned) is not x or _size(cos) != _size(x):
         return None

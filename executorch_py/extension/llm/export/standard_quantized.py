@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import torch
 
-from executorch_py.exir.dialects.quantized_ops import register_quantized_ops
+from executorch_py.exir.dialects.quantized_ops import quantized_tokens, register_quantized_ops
+from executorch_py.extension.llm.export.quantized_linear import group_scales, one_thread
 
 _SEARCH_STEPS = 8  # more change few scales
 _BLOCK = 1 << 17  # numbers of a block
@@ -34,30 +35,25 @@ class WeightKind:
 def quantize_rows(weight: torch.Tensor, kind: WeightKind) -> tuple[torch.Tensor, torch.Tensor]:
     """Codes int8 [rows, columns] and scales f32 [rows, groups] of a matrix.
 
-    Rows are quantized in blocks, whose numbers in f32 stay in a core's cache, on the calling
-    thread: other threads take longer to wake than a block takes.
+    Rows are quantized in blocks, whose numbers in f32 stay in a core's cache.
     """
     n, k = weight.shape
     group = kind.group or k
     codes = torch.empty((n, k), dtype=torch.int8)
     scales = torch.empty((n, k // group))
-    step, n_threads = max(1, _BLOCK // k), torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
+    step = max(1, _BLOCK // k)
+    with one_thread():
         for first in range(0, n, step):
             rows = slice(first, first + step)
             groups = weight[rows].to(torch.float32).unflatten(1, (-1, group))
-            scales[rows] = group_scales(groups, kind)
+            scales[rows] = _scales(groups, kind)
             codes[rows] = _codes(groups, scales[rows], kind.limit).flatten(1)
-    finally:
-        torch.set_num_threads(n_threads)
     return codes, scales
 
 
-def group_scales(groups: torch.Tensor, kind: WeightKind) -> torch.Tensor:
+def _scales(groups: torch.Tensor, kind: WeightKind) -> torch.Tensor:
     """Scales [rows, groups] of [rows, groups, columns]: bfloat16 numbers in f32, never 0."""
-    greatest = groups.abs().amax(-1)
-    scales = _as_stored(greatest / (kind.limit - 0.5))
+    scales = group_scales(groups, kind.bits).to(torch.float32)
     if not kind.search:
         return scales
     best, least = scales, torch.full_like(scales, torch.inf)
@@ -110,8 +106,7 @@ class GroupedLinear(torch.nn.Module):
         register_quantized_ops()
         library = torch.ops.quantized_decomposed
         if self.dynamic:
-            scale, zero_point = library.choose_qparams_per_token_asymmetric(x, torch.int8)
-            codes = library.quantize_per_token(x, scale, zero_point, -128, 127, torch.int8)
+            codes, scale, zero_point = quantized_tokens(x)
             x = library.dequantize_per_token(
                 codes, scale, zero_point, -128, 127, torch.int8, torch.float32
             )

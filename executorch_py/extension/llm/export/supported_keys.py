@@ -35,7 +35,7 @@ _REFUSED = {
     "quantization.calibration_data": "supported modes find scales of weights without data",
     "backend.xnnpack.enable_bf16": "supported are f32 activations",
     "debug.profile_memory": "supported is `executorch_py inspect` on the file",
-    "debug.profile_path": "supported is `executorch_py profile` on the file",
+    "debug.profile_path": "supported is `executorch_py run --profile` on the file",
     "debug.generate_etrecord": "supported is executorch_py.devtools on a program of export_llm",
 }
 _DELEGATES = "supported are backend.xnnpack and programs without a delegate"

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from executorch_py.exir.dialects import attention_ops
-from executorch_py.exir.dialects.quantized_ops import register_quantized_ops
+from executorch_py.exir.dialects.quantized_ops import quantized_tokens
 from executorch_py.extension.llm.custom_ops import custom_ops as custom_ops
 
 _OWN_NAMES = ("key_cache", "value_cache", "key_scales", "key_sums", "value_scales")
@@ -102,6 +102,11 @@ class NoCache(torch.nn.Module):
         return plain_attention(q, k, v, mask, self.layer)
 
 
+def _register_caches(module: torch.nn.Module, shape: tuple[int, ...]) -> None:
+    for name in ("k_cache", "v_cache"):
+        module.register_buffer(name, torch.zeros(shape))
+
+
 class TensorCache(torch.nn.Module):
     """Caches [1, G, C, D], written and read by core operators."""
 
@@ -111,9 +116,7 @@ class TensorCache(torch.nn.Module):
     def __init__(self, layer: Layer) -> None:
         super().__init__()
         self.layer = layer
-        for name in ("k_cache", "v_cache"):
-            shape = (1, layer.heads, layer.capacity, layer.size)
-            self.register_buffer(name, torch.zeros(shape))
+        _register_caches(self, (1, layer.heads, layer.capacity, layer.size))
 
     def forward(
         self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, step: Step
@@ -136,9 +139,7 @@ class OperatorCache(torch.nn.Module):
     def __init__(self, layer: Layer) -> None:
         super().__init__()
         self.layer = layer
-        for name in ("k_cache", "v_cache"):
-            shape = (1, layer.slots, layer.heads, layer.size)
-            self.register_buffer(name, torch.zeros(shape))
+        _register_caches(self, (1, layer.slots, layer.heads, layer.size))
 
     def forward(
         self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, step: Step
@@ -188,10 +189,7 @@ class QuantizedOperatorCache(torch.nn.Module):
 
 def _quantized_rows(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Codes int8, scales f32 and zero points int8 of the last dim's rows."""
-    register_quantized_ops()
-    library = torch.ops.quantized_decomposed
-    scales, zeros = library.choose_qparams_per_token_asymmetric(x, torch.int8)
-    codes = library.quantize_per_token(x, scales, zeros, -128, 127, torch.int8)
+    codes, scales, zeros = quantized_tokens(x)
     return codes, scales.to(torch.float32), zeros.to(torch.int8)
 
 

@@ -195,14 +195,14 @@ class Transformer(torch.nn.Module):
             local = self.n_tables > 1 and args.window_of(i) > 0
             x = layer(x, step, *tables[1 if local else 0])
         if not self.limits.all_logits:
-            x = x[:, -1]
+            x = x[:, -1:]
         logits: torch.Tensor = self.output(self.norm(x))
         if args.logits_scaling is not None:
             logits = logits / args.logits_scaling
         if args.final_logit_softcapping is not None:
             cap = args.final_logit_softcapping
             logits = torch.tanh(logits / cap) * cap
-        return logits
+        return logits if self.limits.all_logits else logits[:, -1]
 
     def _step(self, tokens: torch.Tensor, input_pos: torch.Tensor | None) -> Step:
         length = tokens.shape[1]

@@ -18,7 +18,7 @@ from executorch_py.extension.llm.checkpoint import Checkpoint, CheckpointError, 
 from executorch_py.extension.llm.checkpoint.safetensors import open_safetensors
 from executorch_py.extension.llm.model.model_args import ModelArgs
 from executorch_py.extension.llm.model.transformer import Transformer
-from executorch_py.terminal_text import quoted, quoted_list
+from executorch_py.terminal_text import first_names, quoted, quoted_list
 
 _META_FILE = "consolidated.00.pth"
 _FIRST_OF_TRANSFORMERS = "model.embed_tokens.weight"
@@ -107,14 +107,14 @@ def _set_parameters(model: Transformer, found: Checkpoint, where: str) -> None:
     missing = [n for n in names if n not in found and not (tied and n == "output.weight")]
     if missing:
         raise CheckpointError(
-            f"{where}: expected tensors {_some(missing)}, got none of these names"
+            f"{where}: expected tensors {first_names(missing)}, got none of these names"
         )
     known = set(names)
     surplus = [n for n in found if n not in known and not n.endswith(_COMPUTED)]
     if surplus:
         raise CheckpointError(
             f"{where}: expected tensors of the model's {len(names)} parameters alone, got "
-            f"{_some(surplus)}: check the keys of the params JSON"
+            f"{first_names(surplus)}: check the keys of the params JSON"
         )
     for name, parameter in list(model.named_parameters()):
         if name not in found:
@@ -130,10 +130,6 @@ def _set_parameters(model: Transformer, found: Checkpoint, where: str) -> None:
         setattr(model.get_submodule(owner), leaf, new)
     if tied:
         model.output.weight = model.tok_embeddings.weight
-
-
-def _some(names: list[str]) -> str:
-    return f"{quoted_list(names[:6])}{' and more' if len(names) > 6 else ''}"
 
 
 # ---- names of transformers

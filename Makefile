@@ -30,9 +30,9 @@ lint:
 
 format:
 	@.ci/setup.sh lint
-	@.venv/bin/ruff format executorch_py tests csrc/cmake docs/site setup.py notebooks/*.py
-	@.venv/bin/ruff check --fix executorch_py tests csrc/cmake docs/site setup.py notebooks/*.py
-	@git ls-files 'csrc/*.[ch]' 'tests/*.[ch]' | xargs .venv/bin/clang-format -i
+	@.venv-lint/bin/ruff format executorch_py tests csrc/cmake docs/site setup.py notebooks/*.py
+	@.venv-lint/bin/ruff check --fix executorch_py tests csrc/cmake docs/site setup.py notebooks/*.py
+	@git ls-files 'csrc/*.[ch]' 'tests/*.[ch]' | xargs .venv-lint/bin/clang-format -i
 
 size:
 	@.ci/size.sh

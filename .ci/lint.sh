@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Format and lint checks; a failed check prints the command that fixes it. Tools come from .venv (.ci/setup.sh lint).
+# Format and lint checks; a failed check prints the command that fixes it. Tools come from .venv-lint (.ci/setup.sh lint).
 set -uo pipefail
 cd "$(dirname "$0")/.."
-bin=.venv/bin
+bin=.venv-lint/bin
 failed=0
 check() {  # check NAME COMMAND…
   local name=$1

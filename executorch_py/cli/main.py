@@ -164,6 +164,11 @@ def add_llm(add: Callable[..., argparse.ArgumentParser]) -> None:
         "--group", type=int, default=32, metavar="N", help="4-bit weights with a scale for each N"
     )
     weights.add_argument("--float", action="store_true", help="weights of f32")
+    export.add_argument(
+        "--all-logits",
+        action="store_true",
+        help="return the logits of each token of a call, not of the last one only",
+    )
     export.add_argument("--verbose", action="store_true", help="print torch's own messages")
 
 

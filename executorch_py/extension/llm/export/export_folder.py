@@ -25,16 +25,17 @@ def export_folder(
     prefill: int = 512,
     cache: str = "f32",
     group: int | None = 32,
+    all_logits: bool = False,
     report: Callable[[str], None] | None = None,
 ) -> ExecutorchProgramManager:
     """The program of a decoder: `source` is a folder with config.json and weights, or a GGUF file.
 
     The method forward(tokens i64 [1, S], input_pos i64 [1]) returns the logits f32 [1, vocabulary]
-    of the last of 1 … `prefill` tokens. The caches have `capacity` positions of f32, f16 or i8, as
-    `cache` says; layers with a window keep the window and the longest call. Weights of linear
-    layers and embeddings have 4 bits in groups of `group` terms, or stay f32 with None; those of a
-    GGUF file in Q4_0, Q4_1 and Q8_0 have the file's own codes. `report` is called with lines that
-    say what was done.
+    of the last of 1 … `prefill` tokens, or with `all_logits` those of each, [1, S, vocabulary]. The
+    caches have `capacity` positions of f32, f16 or i8, as `cache` says; layers with a window keep
+    the window and the longest call. Weights of linear layers and embeddings have 4 bits in groups
+    of `group` terms, or stay f32 with None; those of a GGUF file in Q4_0, Q4_1 and Q8_0 have the
+    file's own codes. `report` is called with lines that say what was done.
 
     CheckpointError for files that are damaged or do not fit the configuration;
     UnsupportedDecoder for attention that is not supported, before any weight is read.
@@ -51,7 +52,14 @@ def export_folder(
         if left:
             say(f"left in f32: {first_names(list(left))}")
     widen_parameters(model)
-    decoder = Decoder(model, capacity, prefill=prefill, cache=cache, layers=loaded.layers)
+    decoder = Decoder(
+        model,
+        capacity,
+        prefill=prefill,
+        cache=cache,
+        all_logits=all_logits,
+        layers=loaded.layers,
+    )
     say(
         f"caches: {capacity} positions of {cache}, {decoder.cache_bytes / _MEGABYTE:.1f} MB; "
         f"calls of up to {decoder.prefill} tokens"

@@ -56,6 +56,7 @@ class Interface:
     token_type: np.dtype[Any]
     rings: tuple[Ring, ...] | None  # None: the file does not say what its caches keep
     eos_ids: frozenset[int]
+    all_logits: bool  # a call returns those after each of its tokens, else after the last one
 
     def inputs(self, tokens: list[int], start: int) -> list[np.ndarray]:
         """Inputs of a call with the tokens from position `start` on."""
@@ -94,7 +95,8 @@ def interface_of(program: Program, method: str | None = None) -> Interface:
             f"long the context can be, got neither {_CODE}"
         )
     capacity = int(context[0])
-    size = constants.get("get_vocab_size") or [facts.output_tensor_meta(0).sizes()[-1]]
+    logits = facts.output_tensor_meta(0).sizes()
+    size = constants.get("get_vocab_size") or [logits[-1]]
     eos = constants.get("get_eos_ids") or constants.get("get_eos_id") or []
     return Interface(
         method=methods[0],
@@ -106,6 +108,7 @@ def interface_of(program: Program, method: str | None = None) -> Interface:
         token_type=np.dtype(facts.input_tensor_meta(0).dtype_name),
         rings=() if positions is Positions.NONE else _rings(constants, capacity),
         eos_ids=frozenset(int(value) for value in eos if value is not None),
+        all_logits=len(logits) == 3,
     )
 
 

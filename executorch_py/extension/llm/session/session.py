@@ -111,6 +111,21 @@ class Session:
             logits: np.ndarray = self._read(self._checked([token])).copy()
             return logits
 
+    def logits(self, tokens: Sequence[int] | np.ndarray) -> np.ndarray:
+        """Reads tokens and returns the logits f32 [n, vocabulary] after each of the n tokens.
+
+        A program that returns those of the last token only (all_logits=False at export) is called
+        for each token.
+        """
+        with self._use():
+            ids = self._checked(tokens)
+            if self._n_read < len(self._tokens):
+                self._read([])
+            longest = self._facts.longest if self._facts.all_logits else 1
+            pieces = [ids[i : i + longest] for i in range(0, len(ids), longest)]
+            rows = [self._read_piece(piece, len(piece)) for piece in pieces]
+            return np.concatenate(rows or [np.empty((0, self.vocabulary), np.float32)])
+
     def generate(
         self,
         tokens: Sequence[int] | np.ndarray = (),
@@ -184,31 +199,31 @@ class Session:
     # ---- calls of the program
 
     def _read(self, ids: list[int]) -> np.ndarray:
-        """Reads the tokens that are not read yet, and these; returns logits that are not shared."""
+        """Reads the tokens that are not read yet, and these; returns the last one's logits."""
         facts = self._facts
         todo = self._tokens[self._n_read :] + ids
-        if facts.positions is Positions.NONE:
-            logits = self._call(self._tokens[: self._n_read] + todo, 0)
-            self._after(todo, logits)
-            return logits
+        # Without caches all tokens of the context are read again, in one call.
+        longest = len(todo) if facts.positions is Positions.NONE else facts.longest
         while todo:
-            piece, todo = todo[: facts.longest], todo[facts.longest :]
-            self._kept.write(self._n_read + len(piece))
-            logits = self._call(piece, self._n_read)
-            self._after(piece, logits)
-        return logits
+            piece, todo = todo[:longest], todo[longest:]
+            last: np.ndarray = self._read_piece(piece, 1)[0]
+        return last
 
-    def _after(self, piece: list[int], logits: np.ndarray) -> None:
+    def _read_piece(self, piece: list[int], n_rows: int) -> np.ndarray:
+        """Reads the tokens of one call; returns the logits f32 [n_rows, vocabulary] of the last."""
+        facts, start = self._facts, self._n_read
+        tokens = piece
+        if facts.positions is Positions.NONE:
+            tokens, start = self._tokens[:start] + piece, 0
+        else:
+            self._kept.write(start + len(piece))
+        method = self._step_method if len(tokens) == 1 else self._method
+        out = method.execute(facts.inputs(tokens, start))[0]
+        rows = np.array((out if out.ndim == 2 else out[0])[-n_rows:], np.float32)
         self._tokens[self._n_read :] = [*piece, *self._tokens[self._n_read + len(piece) :]]
         self._n_read += len(piece)
-        self._logits = logits
-
-    def _call(self, tokens: list[int], start: int) -> np.ndarray:
-        inputs = self._facts.inputs(tokens, start)
-        method = self._step_method if len(tokens) == 1 else self._method
-        logits = method.execute(inputs)[0]
-        row = logits[0] if logits.ndim == 2 else logits[0, -1]
-        return np.array(row, np.float32)
+        self._logits = rows[-1]
+        return rows
 
     # ---- going back
 

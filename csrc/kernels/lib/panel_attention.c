@@ -171,7 +171,7 @@ static void quantize_queries(tile *t) {
   for (size_t i = 0; i < t->n; i++) {
     float *const row = t->queries + i * dim;
     t->query_scales[i] = eti_quantize_row(row, dim, codes);
-    t->query_zeros[i] = micro->form == ETI_QROWS_U8 ? 128 : 0;
+    t->query_zeros[i] = 0;
     memset(codes + dim, 0, padded - dim);
     int8_t *const to = t->codes + i * t->code_step;
     micro->copy(to, codes, padded);

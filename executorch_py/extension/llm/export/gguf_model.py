@@ -1,12 +1,13 @@
 """A decoder from a GGUF file: its configuration, and its tensors under transformers' names.
 
 Files name sizes by `<architecture>.<key>` and tensors by `blk.<layer>.<part>`; the tables below are
-the other names of the same numbers. Three things are stored in another way than in transformers:
+the other names of the same numbers. Some things are stored in another way than in transformers:
 
     llama            rows of queries and keys alternate between the halves of a head, as rotary
                      embeddings of neighbours need them
     gemma2, gemma3   the weights of norms are stored plus 1
     rope_freqs       a divisor of each rotary frequency (Llama 3.1 and later)
+    rope_factors_*   divisors for contexts within the original length, and for longer ones (phi3)
 """
 
 from __future__ import annotations
@@ -74,6 +75,11 @@ _GEMMA = {
 }
 _OTHER_PARTS = {"gemma2": _GEMMA, "gemma3": _GEMMA, "phi3": {"ffn_up": "mlp.gate_up_proj"}}
 _ROPE_FREQUENCIES = "rope_freqs.weight"
+# LongRoPE: key of transformers -> tensor.
+_ROPE_FACTORS = {
+    "short_factor": "rope_factors_short.weight",
+    "long_factor": "rope_factors_long.weight",
+}
 _GEMMA_LOCAL_THETA = 10000.0
 
 
@@ -90,15 +96,17 @@ def config_of(file: Gguf) -> Any:
             values[name] = value
     for name, key in _TOKENS.items():
         values[name] = file.metadata.get(f"tokenizer.ggml.{key}_token_id")
-    values["rope_parameters"] = _rotary(file)
+    long = _long_rotary(file) if architecture == "phi3" else None
+    if long is not None:
+        values["original_max_position_embeddings"] = long["original_max_position_embeddings"]
+    values["rope_parameters"] = long or _rotary(file)
     values["vocab_size"] = _table_shape(file)[0]
     values["tie_word_embeddings"] = "output.weight" not in file
     if architecture == "llama":
         values["attention_bias"] = "blk.0.attn_q.bias" in file
     if architecture == "phi3":
-        heads = values["hidden_size"] // values["num_attention_heads"]
-        rotated = file.metadata.get("phi3.rope.dimension_count", heads)
-        values["partial_rotary_factor"] = rotated / heads
+        size, rotated = _rotated(file)
+        values["partial_rotary_factor"] = rotated / size
     return AutoConfig.for_model(_TYPES[architecture], **values)
 
 
@@ -107,7 +115,7 @@ def tensors_of(file: Gguf) -> Checkpoint:
     architecture = _architecture(file)
     readers: dict[str, Callable[[], torch.Tensor]] = {}
     for name in file:
-        if name != _ROPE_FREQUENCIES:
+        if name != _ROPE_FREQUENCIES and name not in _ROPE_FACTORS.values():
             readers[_name(file, name)] = partial(_tensor, file, name, architecture)
     return Checkpoint(readers, file.where)
 
@@ -185,6 +193,43 @@ def _table_shape(file: Gguf) -> tuple[int, ...]:
             f"{file.where}: expected a tensor 'token_embd.weight' of rank 2, got {got}"
         )
     return table.shape
+
+
+def _rotated(file: Gguf) -> tuple[int, int]:
+    """Elements of a head, and how many of them are rotated (phi3)."""
+    size = int(_value(file, "embedding_length") // _value(file, "attention.head_count"))
+    rotated = file.metadata.get("phi3.rope.dimension_count", size)
+    if not isinstance(rotated, int) or not 0 < rotated <= size:
+        raise CheckpointError(
+            f"{file.where}: phi3.rope.dimension_count: expected 1 to {size}, the elements of a "
+            f"head, got {quoted(str(rotated))}"
+        )
+    return size, rotated
+
+
+def _long_rotary(file: Gguf) -> dict[str, Any] | None:
+    """LongRoPE, if the file has its factors."""
+    if not any(name in file for name in _ROPE_FACTORS.values()):
+        return None
+    rotary: dict[str, Any] = {
+        "rope_type": "longrope",
+        "rope_theta": float(file.metadata.get("phi3.rope.freq_base", 10000.0)),
+        "original_max_position_embeddings": _value(file, "rope.scaling.original_context_length"),
+    }
+    count = _rotated(file)[1] // 2
+    for key, name in _ROPE_FACTORS.items():
+        shape = list(file[name].shape) if name in file else None
+        if shape != [count]:
+            got = "none" if shape is None else f"shape {shape}"
+            raise CheckpointError(
+                f"{file.where}: tensor {name!r}: expected shape [{count}], a factor for each "
+                f"rotary frequency, got {got}"
+            )
+        rotary[key] = file[name].to(torch.float32).tolist()
+    attention = file.metadata.get("phi3.rope.scaling.attn_factor")
+    if attention is not None:  # without, transformers computes it from both lengths
+        rotary["attention_factor"] = float(attention)
+    return rotary
 
 
 def _rotary(file: Gguf) -> dict[str, Any]:

@@ -136,9 +136,18 @@ def connect(model: Any, state: DecodeState) -> None:
         raise UnsupportedDecoder("use_bidirectional_attention: expected causal attention, got True")
     AttentionInterface.register(NAME, attend)
     model.set_attn_implementation(NAME)
+    _fill_rotary_tables(model)
     for module in model.modules():
         if getattr(module, "layer_idx", None) is not None:
             module.decode_state = state
+
+
+def _fill_rotary_tables(model: Any) -> None:
+    """LongRoPE has a second table, made by the first call: a graph needs it as a constant."""
+    for module in model.modules():
+        if getattr(module, "rope_type", None) == "longrope":
+            with torch.no_grad():
+                module(torch.zeros(1), torch.zeros((1, 1), dtype=torch.int64))
 
 
 def new_cache(layer: AttentionLayer, kind: str, capacity: int, prefill: int) -> Cache:

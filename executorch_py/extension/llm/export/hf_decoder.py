@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -94,7 +96,7 @@ def attention_layers(model: Any) -> dict[int, AttentionLayer]:
 
     state = DecodeState()
     hf_attention.connect(model, state)
-    with torch.no_grad(), FakeTensorMode(allow_non_fake_inputs=True):
+    with _restored(model), torch.no_grad(), FakeTensorMode(allow_non_fake_inputs=True):
         model(
             input_ids=torch.zeros((1, 2), dtype=torch.int64),
             position_ids=torch.arange(2).unsqueeze(0),
@@ -107,6 +109,20 @@ def attention_layers(model: Any) -> dict[int, AttentionLayer]:
             "transformers, got none"
         )
     return state.layers
+
+
+@contextmanager
+def _restored(model: torch.nn.Module) -> Iterator[None]:
+    """Attributes that a forward sets, such as tables of rotary frequencies, are taken back."""
+    before = [(module, dict(vars(module)), dict(module._buffers)) for module in model.modules()]
+    try:
+        yield
+    finally:
+        for module, attributes, buffers in before:
+            vars(module).clear()
+            vars(module).update(attributes)
+            module._buffers.clear()
+            module._buffers.update(buffers)
 
 
 def capture(decoder: Decoder) -> ExportedProgram:

@@ -22,6 +22,14 @@ from executorch_py.extension.llm.export.quantized_linear import (
 )
 from executorch_py.runtime import Runtime
 
+LONG_ROPE = {
+    "rope_type": "longrope",
+    "rope_theta": 10000.0,
+    "short_factor": [1.0, 1.1, 1.3, 1.7],
+    "long_factor": [1.5, 2.0, 4.0, 7.0],
+    "original_max_position_embeddings": 16,
+}
+FACTORS = {"rope_factors_long.weight": "long_factor", "rope_factors_short.weight": "short_factor"}
 # Name -> architecture of the file, class of the model, its configuration beside the sizes.
 MODELS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "llama": ("llama", "Llama", {}),
@@ -31,6 +39,15 @@ MODELS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "qwen2": ("qwen2", "Qwen2", {}),
     "qwen3": ("qwen3", "Qwen3", {"head_dim": 32}),
     "phi3": ("phi3", "Phi3", {"partial_rotary_factor": 0.5}),
+    "phi3, long rope": (
+        "phi3",
+        "Phi3",
+        {
+            "partial_rotary_factor": 0.5,
+            "rope_parameters": LONG_ROPE,
+            "original_max_position_embeddings": 16,
+        },
+    ),
     "gemma2": ("gemma2", "Gemma2", {"head_dim": 32, "sliding_window": 6}),
     "gemma3": ("gemma3", "Gemma3", {"head_dim": 32, "sliding_window": 6}),
 }
@@ -107,6 +124,13 @@ def write(path: Path, name: str, model: Any, kind: Kind | None = None, **changes
     writer.add_float32(f"{architecture}.attention.layer_norm_rms_epsilon", config.rms_norm_eps)
     if architecture == "phi3":
         writer.add_uint32("phi3.rope.dimension_count", 8)
+    if "long" in name:
+        writer.add_uint32("phi3.rope.scaling.original_context_length", 16)
+        writer.add_float32("phi3.rope.scaling.attn_factor", (1 + 5 / 4) ** 0.5)  # of 512 and 16
+        for tensor_name, key in FACTORS.items():
+            factors = torch.tensor(LONG_ROPE[key])[changes.get("factors", slice(None))]
+            if tensor_name != changes.get("without"):
+                writer.add_tensor(tensor_name, factors.numpy())
     if architecture == "gemma2":
         writer.add_float32("gemma2.attn_logit_softcapping", config.attn_logit_softcapping)
         writer.add_float32("gemma2.final_logit_softcapping", config.final_logit_softcapping)
@@ -133,8 +157,8 @@ def write(path: Path, name: str, model: Any, kind: Kind | None = None, **changes
     return path
 
 
-def logits(model: Any) -> torch.Tensor:
-    ids = torch.randint(3, 300, (1, 20), generator=torch.Generator().manual_seed(1))
+def logits(model: Any, length: int = 20) -> torch.Tensor:
+    ids = torch.randint(3, 300, (1, length), generator=torch.Generator().manual_seed(1))
     with torch.no_grad():
         result: torch.Tensor = model(ids, use_cache=False).logits
     return result
@@ -150,7 +174,33 @@ def test_a_file_gives_the_logits_of_the_model_that_it_was_written_from(
     loaded = whole.model
     loaded.set_attn_implementation(model.config._attn_implementation)
     assert loaded.config.eos_token_id == 2
-    assert_near(logits(loaded), logits(model), F32_LAYERS)
+    for length in (20, 9):  # beyond the original length of LongRoPE, and within
+        assert_near(logits(loaded, length), logits(model, length), F32_LAYERS)
+
+
+@pytest.mark.parametrize("length", [9, 20])
+def test_a_program_uses_the_rotary_factors_of_its_context(tmp_path: Path, length: int) -> None:
+    model = model_of("phi3, long rope")
+    path = write(tmp_path / "m.gguf", "phi3, long rope", model)
+    program = export_folder(path, capacity=32, group=None)
+    method = Runtime.get().load_program(program.buffer).load_method("forward")
+    ids = torch.randint(3, 300, (1, length), generator=torch.Generator().manual_seed(1))
+    found = method.execute([ids, torch.tensor([0])])[0]
+    assert_near(found, logits(model, length)[:, -1], F32_LAYERS)
+
+
+def test_rotary_factors_of_another_number_are_refused(tmp_path: Path) -> None:
+    name = "phi3, long rope"
+    path = write(tmp_path / "m.gguf", name, model_of(name), factors=slice(3))
+    with pytest.raises(CheckpointError, match=r"rope_factors_.*expected shape \[4\], a factor"):
+        load_model(path)
+
+
+def test_a_missing_table_of_rotary_factors_is_named(tmp_path: Path) -> None:
+    name = "phi3, long rope"
+    path = write(tmp_path / "m.gguf", name, model_of(name), without="rope_factors_long.weight")
+    with pytest.raises(CheckpointError, match=r"rope_factors_long\.weight': .* got none"):
+        load_model(path)
 
 
 def test_the_program_of_a_file_gives_the_logits_of_its_model(tmp_path: Path) -> None:

@@ -295,18 +295,20 @@ INLINE void store_row(const eti_qgroups_tile *t, size_t row, const vf totals[NV]
 // of 8 bits.
 typedef enum group_form { ANY, PARTS, PARTS_WITH_MIN, BYTES } group_form;
 
-INLINE void prefetch_lines(const void *from, size_t bytes) {
-  for (size_t i = 0; i < bytes; i += LINE) {
-    __builtin_prefetch((const void *)((uintptr_t)from + NEAR + i), 0, 3);
-  }
+INLINE void prefetch(const void *from) {
+  __builtin_prefetch((const void *)((uintptr_t)from + NEAR), 0, 3);
 }
 
-// Prefetches for a group behind group j, whose weights are at w.
-INLINE void prefetch_group(const eti_qgroups_tile *t, const uint8_t *w, size_t j, bool has_min) {
-  const size_t step = NR * eti_qgroups_scale_bytes(t->dtype), at = j * step;
-  prefetch_lines(w, eti_qgroups_group_bytes(t->group, t->bits));
-  prefetch_lines((const void *)((uintptr_t)t->scale + at), step);
-  if (has_min) prefetch_lines((const void *)((uintptr_t)t->min + at), step);
+// Prefetches for a group behind group j, whose weights are at w. A loop for groups of a part would
+// be the innermost one: of these, the bytes are known.
+INLINE void prefetch_group(const eti_qgroups_tile *t, const uint8_t *w, size_t j, bool is_part,
+                           bool has_min) {
+  enum { PART_BYTES = ETI_QGROUPS_PART / ETI_QGROUPS_STEP * ETI_QGROUPS_STEP_BYTES };
+  const size_t at = j * NR * eti_qgroups_scale_bytes(t->dtype);
+  const size_t bytes = is_part ? PART_BYTES : eti_qgroups_group_bytes(t->group, t->bits);
+  UNROLL for (size_t i = 0; i < bytes; i += LINE) prefetch(w + i);
+  prefetch((const void *)((uintptr_t)t->scale + at));  // a line at most
+  if (has_min) prefetch((const void *)((uintptr_t)t->min + at));
 }
 
 // Computes m rows from `first` on; m and form are constants at every call.
@@ -328,7 +330,7 @@ INLINE void rows(const eti_qgroups_tile *given, size_t first, size_t m, group_fo
   for (size_t j = 0; j < t.n_groups; j++) {
     const int32_t *begins[MR];
     UNROLL for (size_t r = 0; r < m; r++) begins[r] = p.begins[r];
-    if (first == 0) prefetch_group(&t, p.w, j, has_min);
+    if (first == 0) prefetch_group(&t, p.w, j, is_part, has_min);
     vi s[MR][NV];
     if (is_part) {
       sum_part(&p, m, s);

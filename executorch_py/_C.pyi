@@ -290,12 +290,13 @@ def backend_names() -> list[str]: ...
 def system_info() -> SystemInfo: ...
 def machine_rates(
     n_threads: int, sizes: Sequence[int], /
-) -> tuple[float, list[tuple[float, float, float]]]:
+) -> tuple[float, float, list[tuple[float, float, float]]]:
     """Peak rates of `n_threads` threads, measured in some milliseconds per size.
 
-    The first is the rate of f32 multiply-adds on registers, in operations per second (two each).
-    The list has, per working set of that many bytes for all threads together, the bytes per second
-    that are read, written, and copied (read and written bytes together).
+    The first is the rate of f32 multiply-adds on registers, in operations per second (two each),
+    the second that of int8 by the best instruction that the CPU has; without dot products, of bytes
+    into sums of 16 bits. The list has, per working set of that many bytes for all threads together,
+    the bytes per second that are read, written, and copied (read and written bytes together).
     """
 
 def _after_fork() -> None: ...

@@ -6,7 +6,7 @@
 
 enum { MAX_SIZES = 32 };
 
-static PyObject *rates_object(double flops, const eti_memory_rates *r, size_t n) {
+static PyObject *rates_object(eti_operation_rates operations, const eti_memory_rates *r, size_t n) {
   PyObject *const list = PyList_New((Py_ssize_t)n);
   for (size_t i = 0; list != NULL && i < n; i++) {
     PyObject *const item = Py_BuildValue("(ddd)", r[i].read, r[i].write, r[i].copy);
@@ -16,7 +16,7 @@ static PyObject *rates_object(double flops, const eti_memory_rates *r, size_t n)
     }
     PyList_SET_ITEM(list, (Py_ssize_t)i, item);
   }
-  return list == NULL ? NULL : Py_BuildValue("(dN)", flops, list);
+  return list == NULL ? NULL : Py_BuildValue("(ddN)", operations.f32, operations.int8, list);
 }
 
 static int read_sizes(PyObject *object, size_t *sizes, size_t n) {
@@ -56,14 +56,14 @@ PyObject *py_machine_rates(PyObject *module, PyObject *args) {
     py_raise_error(state, &err);
     goto done;
   }
-  double flops;
+  eti_operation_rates operations;
   Py_BEGIN_ALLOW_THREADS;
   const et_pool pool = et_thread_pool_handle(threads);
   py_memory_advise_huge_pages(data);
-  flops = eti_machine_rates(&pool, data->data, sizes, (size_t)n_sizes, found);
+  operations = eti_machine_rates(&pool, data->data, sizes, (size_t)n_sizes, found);
   et_thread_pool_deinit(threads);
   Py_END_ALLOW_THREADS;
-  result = rates_object(flops, found, (size_t)n_sizes);
+  result = rates_object(operations, found, (size_t)n_sizes);
 done:
   Py_XDECREF(memory);
   Py_XDECREF(data);

@@ -111,8 +111,9 @@ static PyMethodDef module_methods[] = {
     {"system_info", py_system_info, METH_NOARGS,
      "system_info($module)\n--\n\nMachine, CPU features, XNNPACK, CPUs, compiler."},
     {"machine_rates", py_machine_rates, METH_VARARGS,
-     "machine_rates($module, n_threads, sizes, /)\n--\n\nMeasures f32 operations a second, and per "
-     "working set in bytes the bytes a second (read, written, copied), of that many threads."},
+     "machine_rates($module, n_threads, sizes, /)\n--\n\nMeasures operations a second of f32 "
+     "and of int8, and per working set in bytes the bytes a second (read, written, copied), of "
+     "that many threads."},
     {"data_file_bytes", py_data_file_bytes, METH_VARARGS,
      "data_file_bytes($module, tensors, /)\n--\n\nNamed tensors as a data file (.ptd)."},
     {"load_data_file", py_load_data_file, METH_VARARGS,

@@ -23,6 +23,7 @@ enum {
 #define ROUND_NS 600000.0
 
 typedef float (*fma_loop)(size_t steps);
+typedef uint32_t (*dot_loop)(size_t steps);
 typedef float (*read_loop)(const float *p, size_t n);
 
 #if ETI_HAVE_X86
@@ -67,31 +68,143 @@ typedef float (*read_loop)(const float *p, size_t n);
 #define LOAD(p) (*(p))
 #include "tools/machine_rates.body.h"
 
+// ---- products of bytes
+
+#if ETI_HAVE_X86
+#define SUFFIX avx512_vnni
+#define TARGET __attribute__((target("avx512f,avx512bw,avx512vnni")))
+#define VECTOR __m512i
+#define REGISTER "v"
+#define SET1 _mm512_set1_epi32
+#define ADD _mm512_add_epi32
+#define DOT(sum, x) _mm512_dpbusd_epi32(sum, x, x)
+#include "tools/machine_products.body.h"
+
+#define SUFFIX avx_vnni
+#define TARGET __attribute__((target("avx2,avxvnni")))
+#define VECTOR __m256i
+#define REGISTER "x"
+#define SET1 _mm256_set1_epi32
+#define ADD _mm256_add_epi32
+#define DOT(sum, x) _mm256_dpbusd_avx_epi32(sum, x, x)
+#include "tools/machine_products.body.h"
+
+// Without a dot product, pairs in sums of 16 bits.
+#define SUFFIX avx512
+#define TARGET __attribute__((target("avx512f,avx512bw")))
+#define VECTOR __m512i
+#define REGISTER "v"
+#define SET1 _mm512_set1_epi32
+#define ADD _mm512_add_epi32
+#define DOT(sum, x) _mm512_add_epi16(sum, _mm512_maddubs_epi16(x, x))
+#include "tools/machine_products.body.h"
+
+#define SUFFIX avx2
+#define TARGET __attribute__((target("avx2")))
+#define VECTOR __m256i
+#define REGISTER "x"
+#define SET1 _mm256_set1_epi32
+#define ADD _mm256_add_epi32
+#define DOT(sum, x) _mm256_add_epi16(sum, _mm256_maddubs_epi16(x, x))
+#include "tools/machine_products.body.h"
+#elif ETI_HAVE_NEON
+#define AS_BYTES vreinterpretq_s8_s32
+
+#define SUFFIX neon_i8mm
+#define TARGET __attribute__((target("arch=armv8.2-a+i8mm")))
+#define VECTOR int32x4_t
+#define REGISTER "w"
+#define SET1 vdupq_n_s32
+#define ADD vaddq_s32
+#define DOT(sum, x) vmmlaq_s32(sum, AS_BYTES(x), AS_BYTES(x))
+#include "tools/machine_products.body.h"
+
+#define SUFFIX neon_dot
+#define TARGET __attribute__((target("arch=armv8.2-a+dotprod")))
+#define VECTOR int32x4_t
+#define REGISTER "w"
+#define SET1 vdupq_n_s32
+#define ADD vaddq_s32
+#define DOT(sum, x) vdotq_s32(sum, AS_BYTES(x), AS_BYTES(x))
+#include "tools/machine_products.body.h"
+
+#define SUFFIX neon
+#define TARGET
+#define VECTOR int32x4_t
+#define REGISTER "w"
+#define SET1 vdupq_n_s32
+#define ADD vaddq_s32
+#define DOT(sum, x)                                                                             \
+  vreinterpretq_s32_s16(vmlal_high_s8(                                                          \
+      vmlal_s8(vreinterpretq_s16_s32(sum), vget_low_s8(AS_BYTES(x)), vget_low_s8(AS_BYTES(x))), \
+      AS_BYTES(x), AS_BYTES(x)))
+#include "tools/machine_products.body.h"
+#endif
+
+#define SUFFIX scalar
+#define TARGET
+#define VECTOR uint32_t
+#define REGISTER "r"
+#define SET1(x) ((uint32_t)(x))
+#define ADD(a, b) ((a) + (b))
+#define DOT(sum, x) ((sum) + (uint32_t)((int8_t)(x) * (int8_t)(x)))
+#include "tools/machine_products.body.h"
+
 typedef struct loops {
   size_t lanes;
   fma_loop fma;
   read_loop read;
+  size_t products;  // of bytes, in a DOT of `dot`
+  dot_loop dot;
 } loops;
 
+static void set_products(loops *l) {
+  l->products = 1;
+  l->dot = dot_loop_scalar;
+#if ETI_HAVE_X86
+  const eti_isa isa = eti_cpu_isa();
+  const eti_dot dot = eti_cpu_dot();
+  if (isa == ETI_ISA_SCALAR) return;
+  l->products = isa == ETI_ISA_AVX512 ? 64 : 32;
+  l->dot = dot == ETI_DOT_AVX512_VNNI ? dot_loop_avx512_vnni
+           : dot == ETI_DOT_AVX_VNNI  ? dot_loop_avx_vnni
+           : isa == ETI_ISA_AVX512    ? dot_loop_avx512
+                                      : dot_loop_avx2;
+#elif ETI_HAVE_NEON
+  const eti_dot dot = eti_cpu_dot();
+  if (eti_cpu_isa() != ETI_ISA_NEON) return;
+  l->products = dot == ETI_DOT_I8MM ? 32 : 16;
+  l->dot = dot == ETI_DOT_I8MM   ? dot_loop_neon_i8mm
+           : dot == ETI_DOT_NEON ? dot_loop_neon_dot
+                                 : dot_loop_neon;
+#endif
+}
+
 static loops loops_of_this_cpu(void) {
+  loops l = {.lanes = 1, .fma = fma_loop_scalar, .read = read_loop_scalar};
   switch (eti_cpu_isa()) {
 #if ETI_HAVE_X86
     case ETI_ISA_AVX512:
-      return (loops){16, fma_loop_avx512, read_loop_avx512};
+      l = (loops){.lanes = 16, .fma = fma_loop_avx512, .read = read_loop_avx512};
+      break;
     case ETI_ISA_AVX2:
-      return (loops){8, fma_loop_avx2, read_loop_avx2};
+      l = (loops){.lanes = 8, .fma = fma_loop_avx2, .read = read_loop_avx2};
+      break;
 #elif ETI_HAVE_NEON
     case ETI_ISA_NEON:
-      return (loops){4, fma_loop_neon, read_loop_neon};
+      l = (loops){.lanes = 4, .fma = fma_loop_neon, .read = read_loop_neon};
+      break;
 #endif
     default:
-      return (loops){1, fma_loop_scalar, read_loop_scalar};
+      break;
   }
+  set_products(&l);
+  return l;
 }
 
 // ---- rounds of equal work on every thread
 
-typedef enum work_kind { WORK_FMA, WORK_READ, WORK_WRITE, WORK_COPY } work_kind;
+typedef enum work_kind { WORK_FMA, WORK_DOT, WORK_READ, WORK_WRITE, WORK_COPY } work_kind;
 
 typedef struct work {
   loops loops;
@@ -107,7 +220,8 @@ static void do_work(void *ctx, size_t i_thread) {
   const size_t half = w->bytes / 2;
   volatile float sink = 0.0f;  // keeps the compiler from dropping the loops
   if (w->kind == WORK_FMA) sink = w->loops.fma(w->repeat);
-  for (size_t r = 0; r < w->repeat && w->kind != WORK_FMA; r++) {
+  if (w->kind == WORK_DOT) sink = (float)w->loops.dot(w->repeat);
+  for (size_t r = 0; r < w->repeat && w->kind >= WORK_READ; r++) {
     if (w->kind == WORK_READ) sink = w->loops.read((const float *)data, w->bytes / sizeof(float));
     if (w->kind == WORK_WRITE) memset(data, 0, w->bytes);
     if (w->kind == WORK_COPY) memcpy(data, data + half, half);
@@ -161,9 +275,14 @@ static eti_memory_rates rates_within(const et_pool *pool, size_t n_threads, work
   return r;
 }
 
-static double peak(const et_pool *pool, size_t n_threads, work *w) {
+static eti_operation_rates peaks(const et_pool *pool, size_t n_threads, work *w) {
+  const double operations = 2.0 * CHAINS * (double)n_threads;  // of one element of each sum
+  eti_operation_rates r;
   w->kind = WORK_FMA;
-  return best_rate(pool, n_threads, w) * 2.0 * CHAINS * (double)(w->loops.lanes * n_threads);
+  r.f32 = best_rate(pool, n_threads, w) * operations * (double)w->loops.lanes;
+  w->kind = WORK_DOT;
+  r.int8 = best_rate(pool, n_threads, w) * operations * (double)w->loops.products;
+  return r;
 }
 
 size_t eti_machine_rates_bytes(size_t n_threads, const size_t *sizes, size_t n_sizes) {
@@ -174,13 +293,13 @@ size_t eti_machine_rates_bytes(size_t n_threads, const size_t *sizes, size_t n_s
   return bytes;
 }
 
-double eti_machine_rates(const et_pool *pool, void *data, const size_t *sizes, size_t n_sizes,
-                         eti_memory_rates *rates) {
+eti_operation_rates eti_machine_rates(const et_pool *pool, void *data, const size_t *sizes,
+                                      size_t n_sizes, eti_memory_rates *rates) {
   const size_t n_threads = pool->n_threads;
   work w = {.loops = loops_of_this_cpu(), .data = data};
   // The system maps all pages that were never written to one page of zeros.
   memset(data, 0, eti_machine_rates_bytes(n_threads, sizes, n_sizes));
-  const double flops = peak(pool, n_threads, &w);
+  const eti_operation_rates operations = peaks(pool, n_threads, &w);
   for (size_t i = 0; i < n_sizes; i++) rates[i] = rates_within(pool, n_threads, &w, sizes[i]);
-  return flops;
+  return operations;
 }

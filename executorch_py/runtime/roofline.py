@@ -57,7 +57,7 @@ class Roofline:
 @functools.cache
 def measured(n_threads: int) -> Roofline:
     """The roofline, measured in about 0.3 s on the first call and then cached."""
-    flops, found = _C.machine_rates(n_threads, WORKING_SETS)
+    flops, _, found = _C.machine_rates(n_threads, WORKING_SETS)
     rates: list[Rates] = []
     best = (0.0, 0.0, 0.0)
     # A smaller working set is at least as fast as a larger one: a lower measurement was disturbed.

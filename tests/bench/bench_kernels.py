@@ -120,7 +120,7 @@ def compare(
     for _ in range(ROUNDS):
         ours.append(time_op(name, *args, out=outs, repeats=repeats))
         theirs.append(eager_ns(eager, repeats))
-        now, rates = _C.machine_rates(1, [read_bytes] if read_bytes else [])
+        now, _, rates = _C.machine_rates(1, [read_bytes] if read_bytes else [])
         peak, read = max(peak, now / 1e9), max([read] + [each[0] / 1e9 for each in rates])
     ratio = statistics.median(a / b for a, b in zip(ours, theirs, strict=True))
     row = {"ours_us": min(ours) / 1e3, "eager_us": min(theirs) / 1e3, "ratio": ratio}

@@ -175,7 +175,7 @@ class Reading(Side):
         from executorch_py import _C
 
         # Reads many times and reports the fastest.
-        _, [(bytes_per_s, _, _)] = _C.machine_rates(self.threads, (self.nbytes,))
+        _, _, [(bytes_per_s, _, _)] = _C.machine_rates(self.threads, (self.nbytes,))
         return {"ms": [self.nbytes / bytes_per_s * 1e3] * repeat}
 
 

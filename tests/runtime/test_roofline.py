@@ -44,9 +44,10 @@ def test_the_machine_is_measured_once_per_number_of_threads() -> None:
 
 
 def test_threads_and_sizes_of_a_measurement_are_checked() -> None:
-    flops, rates = _C.machine_rates(2, [1, 100_000])
-    assert flops > 0 and len(rates) == 2 and min(map(min, rates)) > 0
-    assert _C.machine_rates(1, [])[1] == []
+    flops, int8_operations, rates = _C.machine_rates(2, [1, 100_000])
+    assert flops > 0 and int8_operations > 0
+    assert len(rates) == 2 and min(map(min, rates)) > 0
+    assert _C.machine_rates(1, [])[2] == []
     for n_threads, sizes in ((0, [1]), (1, [1] * 33), (2000, [])):
         with pytest.raises(errors.InvalidArgument, match="thread"):
             _C.machine_rates(n_threads, sizes)

@@ -34,8 +34,8 @@ def export_folder(
     of the last of 1 … `prefill` tokens, or with `all_logits` those of each, [1, S, vocabulary]. The
     caches have `capacity` positions of f32, f16 or i8, as `cache` says; layers with a window keep
     the window and the longest call. Weights of linear layers and embeddings have 4 bits in groups
-    of `group` terms, or stay f32 with None; those of a GGUF file in Q4_0, Q4_1 and Q8_0 have the
-    file's own codes. `report` is called with lines that say what was done.
+    of `group` terms, or stay f32 with None; quantized ones of a GGUF file have its own codes.
+    `report` is called with lines that say what was done.
 
     CheckpointError for files that are damaged or do not fit the configuration;
     UnsupportedDecoder for attention that is not supported, before any weight is read.

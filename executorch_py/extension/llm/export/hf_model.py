@@ -1,8 +1,8 @@
 """A causal language model from a folder in the layout of transformers or a GGUF file.
 
 The model is built from its configuration without values; each parameter is then a tensor of the
-mapped checkpoint, so that no weight is copied before it is quantized. Weights of a GGUF file stay
-its codes, or where these cannot be packed, are dequantized to f32, all of them at once.
+mapped checkpoint, so that no weight is copied before it is quantized. Quantized weights of a GGUF
+file stay its codes; where a program of float weights is wanted, they are dequantized to f32.
 """
 
 from __future__ import annotations

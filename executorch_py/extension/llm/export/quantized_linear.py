@@ -5,8 +5,7 @@ Weights have a scale for each group of a row; rows of the input are quantized to
 runs, each with its own scale and zero point (8da4w, 8da8w). The module holds the bytes that the
 file will have (csrc/kernels/micro/qgemm/qgemm_groups.h), so that nothing is packed when a program
 is lowered or loaded. A weight is read, quantized and packed block by block: beside the packed
-bytes, no more than one block is in memory. Weights that a GGUF file has in groups keep their codes
-and scales.
+bytes, no more than one block is in memory. Quantized weights of a GGUF file keep their codes.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ import torch
 from executorch_py.exir.dialects import integer_ops
 from executorch_py.extension.llm.checkpoint import CheckpointError
 from executorch_py.extension.llm.checkpoint.gguf import Packed
-from executorch_py.extension.llm.checkpoint.gguf_codes import GROUP, codes_of_rows, kind_of
+from executorch_py.extension.llm.checkpoint.gguf_codes import codes_of_rows, kind_of, scale_type
 
 # Terms of a weight that are quantized at once: their numbers in f32 stay in a core's cache.
 _BLOCK = 1 << 18
@@ -95,17 +94,17 @@ class PackedRows(torch.nn.Module):
 
     @classmethod
     def from_gguf(cls, tensor: Packed) -> PackedRows:
-        """Rows of a file in Q4_0, Q4_1 or Q8_0, with exactly its values."""
-        kind = kind_of(tensor)
+        """Rows of a file with its codes, of 4 or 8 bits, scales and minimums (gguf_codes.py)."""
+        kind, dtype = kind_of(tensor), scale_type(tensor)
         n, k = tensor.shape
-        packed = cls((n, k), GROUP, torch.float16, kind.bits, kind.has_minimums)
+        packed = cls((n, k), kind.group, dtype, kind.bits, kind.has_minimums)
         with one_thread():
             for first, last in _row_blocks(n, k):
                 codes = codes_of_rows(tensor, first, last)
-                shape = (last - first, k // GROUP)
-                least = None if codes.minimums is None else codes.minimums.reshape(shape)
-                numbers = codes.numbers.reshape(*shape, GROUP)
-                packed._place(first, numbers, codes.scales.reshape(shape), least)
+                shape = (last - first, k // kind.group)
+                least = None if codes.minimums is None else codes.minimums.reshape(shape).to(dtype)
+                numbers = codes.numbers.reshape(*shape, kind.group)
+                packed._place(first, numbers, codes.scales.reshape(shape).to(dtype), least)
         return packed
 
     def _place(

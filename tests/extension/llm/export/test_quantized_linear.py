@@ -26,7 +26,15 @@ from executorch_py.extension.llm.export.quantized_linear import (
 )
 from executorch_py.runtime import Runtime
 
-KINDS = {"Q4_0": Kind.Q4_0, "Q4_1": Kind.Q4_1, "Q8_0": Kind.Q8_0}
+KINDS = {
+    "Q4_0": Kind.Q4_0,
+    "Q4_1": Kind.Q4_1,
+    "Q5_0": Kind.Q5_0,
+    "Q5_1": Kind.Q5_1,
+    "Q8_0": Kind.Q8_0,
+}
+# Types whose scales are products: their number in a file, and where a block has f16 numbers.
+PRODUCTS = {"Q4_K": (12, (0, 2)), "Q5_K": (13, (0, 2)), "Q6_K": (14, (208,))}
 SIZES = [(40, 64), (16, 32), (1, 96), (67, 256)]
 
 
@@ -60,6 +68,43 @@ def test_rows_of_a_gguf_file_are_packed_without_loss(
     assert_near(made.sums[:rows], sums.to(torch.float32), F32_GROUPWISE)
 
 
+def random_products(kind: str, greatest: float) -> Packed:
+    """A matrix of random codes, whose f16 numbers are up to `greatest`."""
+    number, halves = PRODUCTS[kind]
+    block, generator = BLOCKS[number], np.random.default_rng(number)
+    data = generator.integers(0, 256, (40 * 2, block.n_bytes), dtype=np.uint8)
+    for at in halves:
+        d = generator.uniform(-greatest, greatest, (len(data), 1)).astype(np.float16)
+        data[:, at : at + 2] = d.view(np.uint8)
+    return Packed(block, (40, 512), torch.from_numpy(data).reshape(-1))
+
+
+@pytest.mark.parametrize("kind", PRODUCTS)
+def test_scales_that_are_products_are_rounded_to_f16_where_that_loses_little(kind: str) -> None:
+    packed = random_products(kind, 0.1)
+    if kind != "Q6_K":  # a product of 1 and the least number is not subnormal, one of 0 is exact
+        packed.data.reshape(-1, packed.block.n_bytes)[:, :4] |= 16
+    made = PackedRows.from_gguf(packed)
+    assert made.scales.dtype == torch.float16 or float(made.scales.abs().min()) < 2**-14
+    codes = packed.block.codes(packed.data.reshape(-1, packed.block.n_bytes))
+    largest = codes.numbers.abs().to(torch.float32) * codes.scales.abs().unsqueeze(2)
+    if codes.minimums is not None:
+        largest = largest + codes.minimums.abs().unsqueeze(2)
+    off = QuantizedEmbedding(made)(torch.arange(40)) - values(packed)
+    assert (off.abs() <= largest.reshape(40, 512) * 2**-11).all()
+
+
+@pytest.mark.parametrize("kind", PRODUCTS)
+@pytest.mark.parametrize("greatest", [1e-6, 6e4])
+def test_scales_that_are_products_stay_f32_where_f16_would_lose_them(
+    kind: str, greatest: float
+) -> None:
+    packed = random_products(kind, greatest)
+    made = PackedRows.from_gguf(packed)
+    assert made.scales.dtype == torch.float32
+    assert torch.equal(QuantizedEmbedding(made)(torch.arange(40)), values(packed))
+
+
 def test_blocks_of_rows_are_packed_one_after_another(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -86,10 +131,13 @@ class Ends(torch.nn.Module):
         return rows, self.head(rows)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [*KINDS, *PRODUCTS])
 def test_programs_have_the_file_s_values(tmp_path: Path, kind: str) -> None:
-    packed = matrix(tmp_path / "a.gguf", kind, 67, 256)
-    model, ids = Ends(packed).eval(), torch.tensor([[0, 1, 66, 17, 3]])
+    if kind in KINDS:
+        packed = matrix(tmp_path / "a.gguf", kind, 67, 256)
+    else:
+        packed = random_products(kind, 1e-6)
+    model, ids = Ends(packed).eval(), torch.tensor([[0, 1, 39, 17, 3]])
     edge = to_edge(torch.export.export(model, (ids,), strict=False))
     program = edge.to_executorch(ExecutorchBackendConfig(own_operators=True))
     method = Runtime.get().load_program(program.buffer).load_method("forward")
@@ -101,9 +149,9 @@ def test_programs_have_the_file_s_values(tmp_path: Path, kind: str) -> None:
 
 
 def test_other_tensors_are_refused_by_their_type_and_shape() -> None:
-    data = torch.zeros(210, dtype=torch.uint8)
-    with pytest.raises(ValueError, match=r"of type Q4_0, Q4_1, Q8_0, got Q6_K of shape \[1, 256\]"):
-        PackedRows.from_gguf(Packed(BLOCKS[14], (1, 256), data))
+    data = torch.zeros(1024, dtype=torch.uint8)
+    with pytest.raises(ValueError, match=r"of type Q4_0, .* Q6_K, got F32 of shape \[1, 256\]"):
+        PackedRows.from_gguf(Packed(BLOCKS[0], (1, 256), data))
     with pytest.raises(ValueError, match=r"got Q8_0 of shape \[32\]"):
         PackedRows.from_gguf(Packed(BLOCKS[8], (32,), data[:34]))
 

@@ -4,11 +4,12 @@
 #   .ci/setup.sh test    exporter + test tools, and .venv-upstream with upstream's wheel for the interop tests
 #   .ci/setup.sh docs    exporter + the builder of the documentation's site
 #   .ci/setup.sh bench   as test, and .venv-peers with the other runtimes that models are compared with
+#   .ci/setup.sh llama   .venv-llama with llama.cpp, built from the sources of llama-cpp-python (minutes)
 #   .ci/setup.sh lint    formatters and linters only, in .venv-lint: the type checker must see the same packages everywhere
 # On Debian, as root, missing system packages are installed with apt; otherwise their names are printed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-purpose=${1:?usage: .ci/setup.sh demo|test|docs|bench|lint}
+purpose=${1:?usage: .ci/setup.sh demo|test|docs|bench|llama|lint}
 python=${PYTHON:-python3}
 torch_version=2.13.0
 
@@ -60,6 +61,17 @@ if [ "$purpose" = test ] && [ "$(id -u)" = 0 ] && command -v dpkg-query >/dev/nu
     grep -q '^ID=debian' /etc/os-release; then
     need_apt chromium-headless-shell
   fi
+fi
+
+if [ "$purpose" = llama ]; then
+  key=$(sha256sum .ci/setup.sh | cut -d' ' -f1)
+  if [ "$(cat .venv-llama/.ready 2>/dev/null || true)" != "$key" ]; then
+    say "creating .venv-llama: building llama.cpp takes minutes"
+    [ -x .venv-llama/bin/python ] || "$python" -m venv .venv-llama
+    pip_install .venv-llama 'numpy>=1.26' llama-cpp-python==0.3.36
+    echo "$key" >.venv-llama/.ready
+  fi
+  exit
 fi
 
 if [ "$purpose" = lint ]; then

@@ -24,6 +24,8 @@ BENCHES = (
     "delegate",
     "quantized",
     "accuracy",
+    "decoders",
+    "perplexity",
 )
 
 

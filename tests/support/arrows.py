@@ -73,7 +73,7 @@ C_ARROWS: dict[str, set[str]] = {
     | _kernels("is_nan.h", "lib", "loops", "micro")
     | _micro("convert", "eltwise", "gemm", "linalg", "math", "random", "rows", "sample"),
     "kernels/op/attention": {"runtime", "kernels", "kernels/lib", "kernels/sizes.h"}
-    | _micro("convert", "eltwise", "gemm"),
+    | _micro("convert", "eltwise", "gemm", "qgemm"),
     "kernels/op/conv": {"runtime", "kernels", "kernels/sizes.h"}
     | _kernels("lib", "micro")
     | _micro("conv", "convert", "gemm"),

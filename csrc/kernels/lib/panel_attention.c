@@ -96,8 +96,7 @@ static sizes sizes_of(const eti_panel_attention *a) {
   s.block = s.rows * s.wide;
   s.acc = s.rows * s.wide;
   if (c->dtype != ET_F32) s.panel = columns * eti_at_least(c->dim, BLOCK);
-  // The form of rows with the longest codes has two bytes for each.
-  if (c->dtype == ET_I8) s.codes = s.rows * (eti_round_up(c->dim, 64) / 2) + BLOCK;
+  if (c->dtype == ET_I8) s.codes = s.rows * eti_code_row_bytes(c->dim) / sizeof(float) + BLOCK;
   return s;
 }
 
@@ -164,18 +163,15 @@ static float *row_at(const tile *t, const eti_head_rows *rows, size_t row) {
 // Quantizes the queries, and copies their codes in the form that the micro-kernels read.
 static void quantize_queries(tile *t) {
   const eti_qgemm_micro *const micro = t->r->qgemm;
-  const size_t dim = t->r->a->cache.dim, padded = eti_round_up(dim, ETI_QGEMM_QUAD);
-  t->code_step = eti_round_up(dim, 64) * 2;
+  const size_t dim = t->r->a->cache.dim;
+  t->code_step = eti_code_row_bytes(dim);
   int8_t *const codes = (int8_t *)t->panel;  // free until the first block
   memset(t->no_adds, 0, BLOCK * sizeof(float));
   for (size_t i = 0; i < t->n; i++) {
     float *const row = t->queries + i * dim;
     t->query_scales[i] = eti_quantize_row(row, dim, codes);
     t->query_zeros[i] = 0;
-    memset(codes + dim, 0, padded - dim);
-    int8_t *const to = t->codes + i * t->code_step;
-    micro->copy(to, codes, padded);
-    if (micro->arrange != NULL) micro->arrange((int16_t *)(void *)to, padded / ETI_QGEMM_QUAD);
+    eti_code_row_copy(micro, t->codes + i * t->code_step, codes, dim);
   }
 }
 

@@ -1,11 +1,16 @@
 // panel_product.c — see panel_product.h.
 #include "kernels/lib/panel_product.h"
 
+#include <string.h>
+
 #include "kernels/micro/convert/cast.h"
+#include "kernels/micro/transpose.h"
 #include "runtime/check.h"
 
 enum {
   WIDTH = ETI_GEMM_STORED,
+  QUAD = ETI_QGEMM_QUAD,
+  COLUMNS = ETI_QGEMM_NR,
   MAX_ROWS = 14,  // of a tile, on every instruction set
 };
 
@@ -73,5 +78,53 @@ void eti_panel_multiply(const eti_gemm_kernel *kernel, const eti_panel_product *
               item, n);
     piece.c = p->c + j;
     multiply(kernel, &piece);
+  }
+}
+
+// ---- codes
+
+void eti_code_row_copy(const eti_qgemm_micro *micro, void *to, int8_t *codes, size_t dim) {
+  const size_t padded = eti_round_up(dim, QUAD);
+  memset(codes + dim, 0, padded - dim);
+  micro->copy(to, codes, padded);
+  if (micro->arrange != NULL) micro->arrange(to, padded / QUAD);
+}
+
+// Adds the codes of each column of a panel: the codes plus 128 of a quad are four bytes without
+// sign, added in pairs of 16 bits, which hold the sums of MOST_QUADS.
+static void sum_columns(const int8_t *panel, size_t quads, int32_t sums[COLUMNS]) {
+  enum { MOST_QUADS = 128 };
+  uint32_t total[COLUMNS] = {0};
+  for (size_t q = 0; q < quads; q += MOST_QUADS) {
+    const size_t end = eti_at_most(quads, q + MOST_QUADS);
+    uint32_t pairs[COLUMNS] = {0};
+    for (size_t i = q; i < end; i++) {
+      uint32_t words[COLUMNS];
+      memcpy(words, panel + i * sizeof words, sizeof words);
+      for (size_t c = 0; c < COLUMNS; c++) {
+        const uint32_t bytes = words[c] ^ 0x80808080u;
+        pairs[c] += (bytes & 0x00FF00FFu) + (bytes >> 8 & 0x00FF00FFu);
+      }
+    }
+    for (size_t c = 0; c < COLUMNS; c++) total[c] += (pairs[c] & 0xFFFFu) + (pairs[c] >> 16);
+  }
+  for (size_t c = 0; c < COLUMNS; c++)
+    sums[c] = (int32_t)(total[c] - (uint32_t)(quads * QUAD * 128));
+}
+
+void eti_code_columns_pack(const eti_code_columns *c, int8_t *panels, int32_t *sums) {
+  const size_t quads = eti_div_up(c->dim, QUAD), bytes = eti_qpanel_bytes(quads);
+  const size_t whole = c->item == 1 ? c->dim / QUAD : 0;  // quads that are moved at once
+  for (size_t first = 0; first < c->n; first += COLUMNS, panels += bytes, sums += COLUMNS) {
+    const int8_t *const rows = c->rows + (ptrdiff_t)first * c->row_step;
+    const size_t n = eti_at_most(c->n - first, COLUMNS);
+    if (n < COLUMNS || whole < quads) memset(panels, 0, bytes);
+    eti_transpose(panels, COLUMNS * QUAD, rows, c->row_step, n, whole, QUAD);
+    for (size_t i = 0; i < n; i++) {
+      for (size_t d = whole * QUAD; d < c->dim; d++)
+        panels[d / QUAD * (COLUMNS * QUAD) + i * QUAD + d % QUAD] =
+            rows[(ptrdiff_t)i * c->row_step + (ptrdiff_t)d * c->item];
+    }
+    sum_columns(panels, quads, sums);
   }
 }

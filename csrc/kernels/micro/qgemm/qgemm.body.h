@@ -85,9 +85,12 @@ INLINE void store_f32(float *out, const vi sums[NV], const eti_qtile *t, size_t 
   float *const to = n >= NR ? out : part;
   const vi zero = VI_SET1((int32_t)((uint32_t)t->row_zero[row * t->row_step] + OFFSET));
   const vf row_scale = VF_SET1(t->row_scale[row * t->row_step]);
+  const int32_t *const column_zero = t->column_zero;
+  const vi row_sum = VI_SET1(column_zero != NULL ? t->row_sum[row * t->row_step] : 0);
   UNROLL for (size_t v = 0; v < NV; v++) {
     const size_t at = column + v * LANES;
-    const vi sum = VI_SUB(sums[v], VI_MUL(zero, VI_LOAD(t->start + at)));
+    vi sum = VI_SUB(sums[v], VI_MUL(zero, VI_LOAD(t->start + at)));
+    if (column_zero != NULL) sum = VI_SUB(sum, VI_MUL(row_sum, VI_LOAD(column_zero + at)));
     const vf scaled = VF_MUL(VF_OF(sum), VF_MUL(row_scale, VF_LOAD(t->scale + at)));
     VF_STORE(to + v * LANES, VF_ADD(scaled, VF_LOAD(t->add + at)));
   }

@@ -9,12 +9,14 @@
 //   sum    = start[column] + Σ a[row][k] · w[k][column]                      i32, wraps
 //   i8     = clamp(round(f32(sum) · scale[column] + add[column]) + zero, low, high)
 //            halves round to even
-//   f32    = f32(sum - row_zero[row] · start[column]) · (row_scale[row] · scale[column]) +
-//            add[column]         with sum starting at 0, and start[column] = Σ w[k][column]
+//   f32    = f32(sum - row_zero[row] · start[column] - row_sum[row] · column_zero[column]) ·
+//            (row_scale[row] · scale[column]) + add[column]
+//            with sum starting at 0, start[column] = Σ w[k][column], and, for weights with zero
+//            points, row_sum[row] = Σ (a[row][k] - row_zero[row])
 //
 // A variant reads rows in the form that suits its instructions. Of rows in U8 the sums are larger
-// by 128 · Σ w[k][column]: start[column] of an i8 result is smaller by as much, and row_zero[row]
-// of an f32 result is larger by 128. Missing terms are 0, so 128 in U8.
+// by 128 · Σ w[k][column]: start[column] of an i8 result is smaller by as much; for an f32 result
+// the variant itself subtracts it. Missing terms are 0, so 128 in U8.
 #ifndef ET_MICRO_QGEMM_H
 #define ET_MICRO_QGEMM_H
 
@@ -52,6 +54,8 @@ typedef struct eti_qtile {
   int32_t low, zero;        // numbers of i8
   const int32_t *row_zero;  // of f32, row_step (0 or 1) apart
   const float *row_scale;
+  const int32_t *row_sum;      // row_step apart; read if there are column_zero
+  const int32_t *column_zero;  // of each column, padded to whole panels; NULL: zeros
   size_t row_step;
 } eti_qtile;
 
@@ -96,7 +100,8 @@ static inline bool eti_qtile_is_valid(const eti_qtile *t, bool is_float) {
   const bool has_rows = (t->m * t->quads == 0 || t->a != NULL) &&
                         ETI_HOLDS(t->w, t->quads, int8_t) && (t->m <= 1 || t->out_step >= t->n);
   const bool has_scales = ETI_HOLDS(t->row_zero, t->m, int32_t) &&
-                          ETI_HOLDS(t->row_scale, t->m, float) && t->row_step <= 1;
+                          ETI_HOLDS(t->row_scale, t->m, float) && t->row_step <= 1 &&
+                          (t->column_zero == NULL || ETI_HOLDS(t->row_sum, t->m, int32_t));
   return has_columns && has_rows &&
          (is_float
               ? has_scales && ETI_HOLDS(t->out, t->m, float)

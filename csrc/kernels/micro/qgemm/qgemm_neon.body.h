@@ -60,9 +60,12 @@ INLINE void store_f32(float *out, const int32x4_t sums[NV], const eti_qtile *t, 
   float *const to = n >= NR ? out : part;
   const int32x4_t zero = vdupq_n_s32(t->row_zero[row * t->row_step]);
   const float32x4_t row_scale = vdupq_n_f32(t->row_scale[row * t->row_step]);
+  const int32_t *const column_zero = t->column_zero;
+  const int32x4_t row_sum = vdupq_n_s32(column_zero != NULL ? t->row_sum[row * t->row_step] : 0);
   UNROLL for (size_t v = 0; v < NV; v++) {
     const size_t at = column + v * LANES;
-    const int32x4_t sum = vmlsq_s32(sums[v], zero, vld1q_s32(t->start + at));
+    int32x4_t sum = vmlsq_s32(sums[v], zero, vld1q_s32(t->start + at));
+    if (column_zero != NULL) sum = vmlsq_s32(sum, row_sum, vld1q_s32(column_zero + at));
     const float32x4_t scale = vmulq_f32(row_scale, vld1q_f32(t->scale + at));
     const float32x4_t scaled = vmulq_f32(vcvtq_f32_s32(sum), scale);
     vst1q_f32(to + v * LANES, vaddq_f32(scaled, vld1q_f32(t->add + at)));

@@ -48,7 +48,9 @@ static void panel_f32(const eti_qtile *t, size_t row, size_t first) {
   const uint32_t zero = (uint32_t)t->row_zero[row * t->row_step];
   const float row_scale = t->row_scale[row * t->row_step];
   for (size_t c = 0; c < columns_of(t->n, first); c++) {
-    const uint32_t sum = sums[c] - zero * (uint32_t)t->start[first + c];
+    uint32_t sum = sums[c] - zero * (uint32_t)t->start[first + c];
+    if (t->column_zero != NULL)
+      sum -= (uint32_t)t->row_sum[row * t->row_step] * (uint32_t)t->column_zero[first + c];
     out[c] = (float)(int32_t)sum * (row_scale * t->scale[first + c]) + t->add[first + c];
   }
 }

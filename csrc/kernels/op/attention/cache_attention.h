@@ -5,12 +5,17 @@
 // is faster. Tensors are [batch, position, head, dim] in any layout. Keys are processed in blocks
 // with a running maximum and sum, so memory does not grow with the cache; query heads that share a
 // key/value head share its packed block. Halves compute in f32 and round once.
+//
+// Queries and keys of i8 are multiplied as codes: Σ (q − zero of q) · (k − zero of k) is exact, and
+// times both scales as micro/qgemm/qgemm.h says. That holds for zero points of i8 and up to 33,025
+// elements; other codes are dequantized first. Values of i8 are always.
 #ifndef ET_OP_CACHE_ATTENTION_H
 #define ET_OP_CACHE_ATTENTION_H
 
 #include "kernels/kernel.h"
 #include "kernels/micro/eltwise/eltwise.h"
 #include "kernels/micro/gemm/gemm.h"
+#include "kernels/micro/qgemm/qgemm.h"
 
 // Scale and zero point of every row of an i8 tensor, [batch, position, head, 1]; NULL for floats.
 typedef struct eti_row_numbers {
@@ -20,6 +25,7 @@ typedef struct eti_row_numbers {
 typedef struct eti_cache_attention {
   const eti_eltwise *micro;
   const eti_gemm_kernel *kernel;
+  const eti_qgemm_micro *qgemm;
   const et_tensor *q, *k, *v, *mask, *out;
   eti_row_numbers of_q, of_k, of_v;
   int64_t start;
@@ -36,9 +42,8 @@ typedef struct eti_cache_attention {
 // scratch. ET_OUT_OF_RESOURCES if there is too little for one thread.
 et_status eti_cache_attention_run(const et_kernel_ctx *ctx, eti_cache_attention *a);
 
-// Requests the scratch of a run over keys k and values v. Numbers such as the position may be
-// unknown.
-void eti_cache_attention_prepare(et_prepare_ctx *ctx, const et_tensor *q, const et_tensor *k,
-                                 const et_tensor *v);
+// Requests the scratch of a run over the operands q, k and v and their numbers. Others, such as the
+// position, may be unknown.
+void eti_cache_attention_prepare(et_prepare_ctx *ctx, const eti_cache_attention *a);
 
 #endif  // ET_OP_CACHE_ATTENTION_H

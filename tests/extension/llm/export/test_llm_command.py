@@ -115,3 +115,29 @@ def test_a_damaged_folder_is_one_line_that_names_the_file(
     error = capsys.readouterr().err
     assert len(error.splitlines()) == 1 and "model.safetensors" in error
     assert not list(folder.glob("*.pte"))
+
+
+def test_bench_prints_speed_and_memory_of_a_file(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["llm", "export", "small", "--context", "24"]) == 0
+    capsys.readouterr()
+    arguments = ["llm", "bench", "small.pte", "--prompt", "16", "--steps", "8", "--rounds", "2"]
+    assert main(arguments) == 0
+    words = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
+    assert words == ["open", "prefill", "decode", "memory"]
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--prompt", "20", "--steps", "5"], "within the context of 24 tokens, got 20 and 5"),
+        (["--steps", "0"], "steps: expected 1 or more, got 0"),
+    ],
+)
+def test_bench_refuses_what_the_context_has_no_room_for(
+    folder: Path, capsys: pytest.CaptureFixture[str], more: list[str], message: str
+) -> None:
+    assert main(["llm", "export", "small", "--context", "24"]) == 0
+    assert main(["llm", "bench", "small.pte", *more]) == 1
+    assert message in capsys.readouterr().err

@@ -331,7 +331,7 @@ ET_OP("executorch_prim::sym_not.Scalar", op_prim_sym_not, 2, ET_TYPES_ALL, ET_TY
 ET_OP("executorch_prim::truediv.Scalar", op_prim_truediv, 3, ET_TYPES_ALL, ET_TYPES_ALL)
 ET_OP("executorch_prim::trunc.Scalar", op_prim_trunc, 2, ET_TYPES_ALL, ET_TYPES_ALL)
 ET_OP_PREPARED("executorch_py::addmm.out", op_addmm_epilogue_out, prepare_addmm_epilogue_out, 10, ET_DTYPE_BIT(ET_F32), ET_DTYPE_BIT(ET_F32), .needs_prepare = true)
-ET_OP_PREPARED("executorch_py::cached_attention.out", op_cached_attention_out, prepare_cached_attention_out, 18, ET_TYPES_F32 | ET_DTYPE_BIT(ET_F16) | ET_DTYPE_BIT(ET_I8) | ET_DTYPE_BIT(ET_I32), ET_TYPES_F32 | ET_DTYPE_BIT(ET_F16) | ET_DTYPE_BIT(ET_I8) | ET_DTYPE_BIT(ET_I32), .max_rank = 6, .writes = 31u << 6 | 1u << 16, .needs_prepare = true)
+ET_OP_PREPARED("executorch_py::cached_attention.out", op_cached_attention_out, prepare_cached_attention_out, 19, ET_TYPES_F32 | ET_DTYPE_BIT(ET_F16) | ET_DTYPE_BIT(ET_I8) | ET_DTYPE_BIT(ET_I32), ET_TYPES_F32 | ET_DTYPE_BIT(ET_F16) | ET_DTYPE_BIT(ET_I8) | ET_DTYPE_BIT(ET_I32), .max_rank = 6, .writes = 31u << 6 | 1u << 17, .needs_prepare = true)
 ET_OP_PREPARED("executorch_py::chain.out", op_chain_out, prepare_chain_out, 6, ET_DTYPE_BIT(ET_F32), ET_DTYPE_BIT(ET_F32), .needs_prepare = true)
 ET_OP_PREPARED("executorch_py::convolution.out", op_convolution_epilogue_out, prepare_convolution_epilogue_out, 14, ET_DTYPE_BIT(ET_F32), ET_DTYPE_BIT(ET_F32), .needs_prepare = true)
 ET_OP_PREPARED("executorch_py::convolution_bf16.out", op_convolution_bf16_out, prepare_convolution_bf16_out, 13, ET_DTYPE_BIT(ET_F32) | ET_DTYPE_BIT(ET_BF16), ET_DTYPE_BIT(ET_F32), .max_rank = 4, .needs_prepare = true)

@@ -32,6 +32,7 @@ class Case:
     start: int = 3
     capacity: int = 64
     window: int = 0
+    sinks: int = 0
     softcap: float = 0.0
     rotated: int | None = None  # None: all of dim, if that is even
     interleaved: bool = False
@@ -61,6 +62,16 @@ CASES = {
     "window, wrapped in blocks": Case(n=33, start=610, window=280, capacity=312, dim=16, group=3),
     "window of one block border": Case(n=40, start=500, window=20, capacity=600, dim=16),
     "window of one": Case(n=4, start=5, window=1, capacity=4, dim=8),
+    "sinks": Case(n=12, start=0, window=7, sinks=3, dim=16, capacity=24),
+    "sinks, left behind": Case(n=12, start=30, window=7, sinks=4, dim=16, capacity=30),
+    "sinks, wrapped": Case(n=9, start=95, window=10, sinks=4, dim=16, capacity=22),
+    "sinks, one token": Case(n=1, start=95, window=10, sinks=4, capacity=14),
+    "sinks in two panels": Case(n=8, start=70, window=10, sinks=20, capacity=50, group=3),
+    "sinks in two blocks": Case(n=9, start=640, window=20, sinks=300, dim=16, capacity=350),
+    "sinks, wrapped in blocks": Case(
+        n=33, start=610, window=280, sinks=5, dim=16, group=3, capacity=317
+    ),
+    "sinks, not rotated": Case(n=9, start=40, window=9, sinks=2, rotated=0, capacity=21),
     "softcap": Case(softcap=5.0, n=7),
     "part of the dims rotated": Case(rotated=16, dim=40),
     "no rotation": Case(rotated=0),
@@ -108,7 +119,7 @@ class Prompt:
         self.query = floats(case.batch, total, case.heads * case.group, case.dim)
         self.key = floats(case.batch, total, case.heads, case.dim, seed=1)
         self.value = floats(case.batch, total, case.heads, case.width, seed=2)
-        angles = floats(total, case.dims, seed=3)
+        angles = floats(max(total, case.sinks + case.window), case.dims, seed=3)
         if not case.interleaved:
             half = angles[:, : case.dims // 2]
             angles = torch.cat((half, half), -1)
@@ -117,10 +128,13 @@ class Prompt:
     def arguments(self, cache: dict[str, torch.Tensor], begin: int, end: int) -> tuple[Any, ...]:
         case = self.case
         rows = (t[:, begin:end].contiguous() for t in (self.query, self.key, self.value))
-        tables = (None if t is None else t[begin:end].contiguous() for t in (self.cos, self.sin))
+        at = torch.arange(begin, end)
+        if case.sinks:
+            at = torch.cat((at, torch.tensor([case.sinks + case.window - 1])))
+        tables = (None if t is None else t[at] for t in (self.cos, self.sin))
         caches = (cache.get(name) for name in names())
         numbers = (case.capacity, case.window, case.dim**-0.5, case.softcap, case.interleaved)
-        return (*rows, *tables, begin, *caches, *numbers)
+        return (*rows, *tables, begin, *caches, *numbers, case.sinks)
 
     def run(
         self, cache: dict[str, torch.Tensor], begin: int, end: int, threads: int = 1
@@ -142,7 +156,7 @@ class Prompt:
     @property
     def most(self) -> int:
         case = self.case
-        return case.capacity - case.window + 1 if case.window else case.capacity
+        return case.capacity - case.sinks - case.window + 1 if case.window else case.capacity
 
 
 def names() -> tuple[str, ...]:
@@ -185,7 +199,10 @@ def test_results_and_caches_equal_plain_torch_however_a_prompt_is_divided(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("name", ["dim 80", "many rows", "window, wrapped in blocks", "softcap"])
+@pytest.mark.parametrize(
+    "name",
+    ["dim 80", "many rows", "window, wrapped in blocks", "sinks, wrapped in blocks", "softcap"],
+)
 def test_every_instruction_set_gives_the_same_bits(name: str, kind: str) -> None:
     case = CASES[name]
     prompt = Prompt(case)
@@ -223,9 +240,37 @@ def test_a_cache_of_8_bits_is_close_to_floats() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("rotated", [16, 12])
+def test_distances_to_sinks_are_those_of_positions_counted_in_the_cache(
+    kind: str, rotated: int
+) -> None:
+    case = Case(n=3, start=30, window=7, sinks=4, dim=16, capacity=14, rotated=rotated)
+    prompt = Prompt(case)
+    angles = torch.arange(40)[:, None] / 10.0 ** torch.arange(rotated // 2)
+    angles = torch.cat((angles, angles), -1)
+    prompt.cos, prompt.sin = angles.cos(), angles.sin()
+    found = prompt.run(prompt.filled(kind), 30, 33)
+    for i in range(3):
+        # The keys that the query sees, at adjacent positions, and the query at the last of them.
+        at = torch.cat((torch.arange(4), torch.arange(24 + i, 31 + i)))
+        near = Prompt(replace(case, n=1, start=10, window=0, sinks=0))
+        near.cos, near.sin = prompt.cos, prompt.sin
+        near.query, near.key, near.value = (
+            t[:, at] for t in (prompt.query, prompt.key, prompt.value)
+        )
+        wanted = near.run(near.filled("f32"), 10, 11)
+        error = (found[:, i] - wanted[:, 0]).square().mean().sqrt() / wanted.square().mean().sqrt()
+        assert error < (1 / 50 if kind == "i8" else 1 / 1000)
+
+
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
 def test_values_that_a_query_does_not_see_never_spoil_it(kind: str, bad: float) -> None:
-    for case in (Case(n=6, start=0, dim=20), Case(n=12, start=30, window=7, dim=16, capacity=20)):
+    for case in (
+        Case(n=6, start=0, dim=20),
+        Case(n=12, start=30, window=7, dim=16, capacity=20),
+        Case(n=12, start=30, window=7, sinks=2, dim=16, capacity=22),
+    ):
         prompt = Prompt(case)
         before = prompt.filled(kind)
         begin, end = case.start, case.start + case.n
@@ -280,7 +325,7 @@ def test_operands_take_any_layout() -> None:
 
 
 BASE = Case(n=3, start=2, capacity=20, dim=8)
-I_CAPACITY, I_WINDOW = 11, 12
+I_CAPACITY, I_WINDOW, I_SINKS = 11, 12, 16
 # what: kind of cache, changes of arguments, words of the refusal
 REFUSALS: dict[str, tuple[str, dict[int, Any], str]] = {
     "rank": ("f32", {0: torch.zeros(3, 4, 8)}, "query: expected f32 .batch, position"),
@@ -301,6 +346,23 @@ REFUSALS: dict[str, tuple[str, dict[int, Any], str]] = {
     "window": ("f32", {I_WINDOW: 21}, "window: expected 0 to the capacity"),
     "negative window": ("f32", {I_WINDOW: -1}, "window: expected 0 to the capacity"),
     "too many at once": ("f32", {5: 18, I_WINDOW: 19}, "expected at most 2 positions at once"),
+    "sinks without a window": (
+        "f32",
+        {I_SINKS: 1, **dict.fromkeys((3, 4), torch.zeros(4, 8))},
+        "sinks: expected 0, or a window and at most 20",
+    ),
+    "negative sinks": ("f32", {I_WINDOW: 5, I_SINKS: -1}, "sinks: expected 0, or a window"),
+    "too many sinks": (
+        "f32",
+        {I_WINDOW: 15, I_SINKS: 6, **dict.fromkeys((3, 4), torch.zeros(4, 8))},
+        "sinks: expected 0, or a window and at most 5 beside it, got 6",
+    ),
+    "too many at once beside sinks": (
+        "f32",
+        {5: 18, I_WINDOW: 16, I_SINKS: 3, **dict.fromkeys((3, 4), torch.zeros(4, 8))},
+        "expected at most 2 positions at once, the capacity 20 less 3 sinks and the window 16",
+    ),
+    "no row for sinks": ("f32", {I_WINDOW: 5, I_SINKS: 2}, "cos: expected contiguous f32 .4 pos"),
     "cache dtype": ("f32", {6: torch.zeros(1, 2, 2, 8, 16, dtype=torch.int32)}, "key_cache: exp"),
     "cache shape": ("f32", {7: torch.zeros(1, 2, 1, 16, 16)}, "value_cache: expected contiguous"),
     "scales of floats": ("f16", {8: torch.zeros(1, 2, 2, 16)}, "key_scales: expected None"),

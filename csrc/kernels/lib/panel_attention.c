@@ -28,18 +28,19 @@ enum {
   PARTS = 16,     // blocks of such a tile at once, for each thread
 };
 
-// The slots of a block that one query sees, at most two runs, ascending.
+// The slots of a block that one query sees, at most three runs, ascending.
 typedef struct span {
   size_t begin, end;
 } span;
 typedef struct spans {
   size_t n;
-  span at[2];
+  span at[3];
 } spans;
 
 // Elements of one thread's memory, each a multiple of 16 floats.
 typedef struct sizes {
   size_t rows, wide;  // rows of a tile; elements of a row of values in whole panels
+  size_t forms;       // of queries: 2 with sinks
   size_t queries, codes, scores, block, acc, panel;
 } sizes;
 
@@ -66,17 +67,23 @@ typedef struct sums {
   float *rows;        // `wide` elements each
 } sums;
 
+// Queries of a tile, rotated; of i8 caches, their codes and scales.
+typedef struct queries {
+  float *rows;
+  int8_t *codes;
+  float *scales;
+} queries;
+
 typedef struct tile {
   const run *r;
   size_t batch, head, first, n;
-  float *queries;
-  int8_t *codes;
+  queries queries, to_sinks;
+  bool is_far;  // from the sinks: some row has a rotation of its own for them
   size_t code_step;
-  float *query_scales;
-  int32_t *query_zeros;
-  float *no_adds;  // zeros for a block of codes
-  float *scores;   // rows of BLOCK
-  float *panel;    // converted elements
+  int32_t *no_zeros;  // of the queries' codes
+  float *no_adds;     // zeros for a block of codes
+  float *scores;      // rows of BLOCK
+  float *panel;       // converted elements
   sums block, acc;
 } tile;
 
@@ -89,20 +96,22 @@ static bool is_i8(const run *r) {
 static sizes sizes_of(const eti_panel_attention *a) {
   const eti_panel_cache *const c = &a->cache;
   sizes s = {.rows = eti_at_most(a->n_queries * a->group, ROWS),
-             .wide = eti_value_panels(c) * WIDTH};
+             .wide = eti_value_panels(c) * WIDTH,
+             .forms = c->sinks > 0 ? 2 : 1};
   const size_t columns = eti_panel_columns(eti_gemm_kernel_for(ETI_ACC_F32));
   s.queries = eti_round_up(s.rows * c->dim, WIDTH);
   s.scores = s.rows * BLOCK;
   s.block = s.rows * s.wide;
   s.acc = s.rows * s.wide;
   if (c->dtype != ET_F32) s.panel = columns * eti_at_least(c->dim, BLOCK);
-  if (c->dtype == ET_I8) s.codes = s.rows * eti_code_row_bytes(c->dim) / sizeof(float) + BLOCK;
+  if (c->dtype == ET_I8) s.codes = s.rows * eti_code_row_bytes(c->dim) / sizeof(float);
   return s;
 }
 
 // Floats of one thread; its numbers of rows come first.
 static size_t slot_floats(const sizes *s) {
-  return 6 * ROWS + s->queries + s->codes + s->scores + s->block + s->acc + s->panel;
+  return 5 * ROWS + BLOCK + s->forms * (ROWS + s->queries + s->codes) + s->scores + s->block +
+         s->acc + s->panel;
 }
 
 static size_t part_floats_of(const sizes *s) {
@@ -136,11 +145,14 @@ static tile tile_at(const run *r, char *memory) {
   t.block.sum = take(&room, ROWS);
   t.acc.high = take(&room, ROWS);
   t.acc.sum = take(&room, ROWS);
-  t.query_scales = take(&room, ROWS);
-  t.query_zeros = (int32_t *)(void *)take(&room, ROWS);
-  t.queries = take(&room, s->queries);
-  t.codes = (int8_t *)take(&room, s->codes);
-  if (s->codes > 0) t.no_adds = (float *)(void *)t.codes + (s->codes - BLOCK);
+  t.no_zeros = (int32_t *)(void *)take(&room, ROWS);
+  t.no_adds = take(&room, BLOCK);
+  for (size_t i = 0; i < s->forms; i++) {
+    queries *const q = i == 0 ? &t.queries : &t.to_sinks;
+    q->scales = take(&room, ROWS);
+    q->rows = take(&room, s->queries);
+    q->codes = (int8_t *)take(&room, s->codes);
+  }
   t.scores = take(&room, s->scores);
   t.block.rows = take(&room, s->block);
   t.acc.rows = take(&room, s->acc);
@@ -161,18 +173,24 @@ static float *row_at(const tile *t, const eti_head_rows *rows, size_t row) {
 }
 
 // Quantizes the queries, and copies their codes in the form that the micro-kernels read.
-static void quantize_queries(tile *t) {
-  const eti_qgemm_micro *const micro = t->r->qgemm;
+static void quantize_queries(const tile *t, const queries *q) {
   const size_t dim = t->r->a->cache.dim;
-  t->code_step = eti_code_row_bytes(dim);
   int8_t *const codes = (int8_t *)t->panel;  // free until the first block
-  memset(t->no_adds, 0, BLOCK * sizeof(float));
   for (size_t i = 0; i < t->n; i++) {
-    float *const row = t->queries + i * dim;
-    t->query_scales[i] = eti_quantize_row(row, dim, codes);
-    t->query_zeros[i] = 0;
-    eti_code_row_copy(micro, t->codes + i * t->code_step, codes, dim);
+    q->scales[i] = eti_quantize_row(q->rows + i * dim, dim, codes);
+    eti_code_row_copy(t->r->qgemm, q->codes + i * t->code_step, codes, dim);
   }
+}
+
+// Rotates the queries, those of positions from far_from on by the tables' last row.
+static void load_queries(const tile *t, const queries *q, size_t far_from) {
+  const eti_panel_attention *const a = t->r->a;
+  for (size_t i = 0; i < t->n; i++) {
+    const size_t query = query_of(t, i), row = a->start + query < far_from ? query : a->n_queries;
+    eti_rotate_row(&a->rotation, row_at(t, &a->query, i), a->query.item, a->cache.dim, row,
+                   q->rows + i * a->cache.dim);
+  }
+  if (is_i8(t->r)) quantize_queries(t, q);
 }
 
 static void start_tile(tile *t, size_t unit) {
@@ -182,10 +200,15 @@ static void start_tile(tile *t, size_t unit) {
   t->head = unit / r->n_tiles % a->cache.heads;
   t->first = unit % r->n_tiles * ROWS;
   t->n = eti_at_most(r->n_rows - t->first, ROWS);
-  for (size_t i = 0; i < t->n; i++)
-    eti_rotate_row(&a->rotation, row_at(t, &a->query, i), a->query.item, a->cache.dim,
-                   query_of(t, i), t->queries + i * a->cache.dim);
-  if (is_i8(r)) quantize_queries(t);
+  if (is_i8(r)) {
+    t->code_step = eti_code_row_bytes(a->cache.dim);
+    memset(t->no_zeros, 0, ROWS * sizeof *t->no_zeros);
+    memset(t->no_adds, 0, BLOCK * sizeof *t->no_adds);
+  }
+  load_queries(t, &t->queries, SIZE_MAX);
+  const size_t far_from = a->cache.sinks + a->window;
+  t->is_far = a->cache.sinks > 0 && a->start + query_of(t, t->n - 1) >= far_from;
+  if (t->is_far) load_queries(t, &t->to_sinks, far_from);
 }
 
 static void start_sums(const sums *s, size_t rows, size_t wide) {
@@ -208,14 +231,17 @@ static void add_span(spans *s, size_t block, size_t begin, size_t end) {
 
 static spans spans_of(const tile *t, size_t row, size_t block) {
   const eti_panel_attention *const a = t->r->a;
-  const size_t end = a->start + query_of(t, row) + 1, capacity = a->cache.capacity;
+  const size_t end = a->start + query_of(t, row) + 1, capacity = a->cache.capacity,
+               sinks = a->cache.sinks;
   spans s = {.n = 0};
   if (a->window == 0) {
     add_span(&s, block, 0, end);
     return s;
   }
-  const size_t n = eti_at_most(end, a->window), first = (end - n) % capacity;
-  if (first + n > capacity) add_span(&s, block, 0, first + n - capacity);
+  add_span(&s, block, 0, eti_at_most(sinks, end));
+  if (end <= sinks) return s;
+  const size_t n = eti_at_most(end - sinks, a->window), first = eti_cache_slot(&a->cache, end - n);
+  if (first + n > capacity) add_span(&s, block, sinks, sinks + first + n - capacity);
   add_span(&s, block, first, eti_at_most(first + n, capacity));
   return s;
 }
@@ -250,10 +276,12 @@ static size_t head_index(const tile *t) {
   return t->batch * t->r->a->cache.heads + t->head;
 }
 
-static void multiply_codes(const tile *t, const char *panels, size_t slot, span keys) {
+// Scores of queries and n keys from a slot on, in rows that are `step` apart.
+static void multiply_codes(const tile *t, const queries *q, const char *panels, size_t slot,
+                           size_t n, float *scores, size_t step) {
   const eti_panel_cache *const c = &t->r->a->cache;
   const size_t at = head_index(t) * eti_cache_slots(c) + slot;
-  const eti_qtile codes = {.a = t->codes,
+  const eti_qtile codes = {.a = q->codes,
                            .a_step = t->code_step,
                            .w = (const int8_t *)panels,
                            .quads = eti_div_up(c->dim, ETI_QGEMM_QUAD),
@@ -261,37 +289,52 @@ static void multiply_codes(const tile *t, const char *panels, size_t slot, span 
                            .scale = c->key_scales + at,
                            .add = t->no_adds,
                            .m = t->n,
-                           .n = keys.end - keys.begin,
-                           .out = t->scores + keys.begin,
-                           .out_step = BLOCK,
-                           .row_zero = t->query_zeros,
-                           .row_scale = t->query_scales,
+                           .n = n,
+                           .out = scores,
+                           .out_step = step,
+                           .row_zero = t->no_zeros,
+                           .row_scale = q->scales,
                            .row_step = 1};
   t->r->qgemm->tile_f32(&codes);
 }
 
-static void score_keys(const tile *t, size_t block, span keys) {
+static void multiply_keys(const tile *t, const queries *q, size_t slot, size_t n, float *scores,
+                          size_t step) {
   const eti_panel_cache *const c = &t->r->a->cache;
-  const size_t slot = block * BLOCK + keys.begin, panel_bytes = eti_key_panel_bytes(c);
+  const size_t panel_bytes = eti_key_panel_bytes(c);
   const char *const panels =
       (const char *)c->keys + (head_index(t) * eti_cache_panels(c) + slot / WIDTH) * panel_bytes;
   if (c->dtype == ET_I8) {
-    multiply_codes(t, panels, slot, keys);
+    multiply_codes(t, q, panels, slot, n, scores, step);
     return;
   }
   const eti_panel_product p = {.dtype = c->dtype,
-                               .a = t->queries,
+                               .a = q->rows,
                                .a_step = c->dim,
                                .m = t->n,
                                .k = c->dim,
-                               .n = keys.end - keys.begin,
+                               .n = n,
                                .panels = panels,
                                .panel_bytes = panel_bytes,
-                               .next = (keys.end - keys.begin) / WIDTH * panel_bytes,
-                               .c = t->scores + keys.begin,
-                               .c_step = BLOCK,
+                               .next = n / WIDTH * panel_bytes,
+                               .c = scores,
+                               .c_step = step,
                                .init = ETI_GEMM_ZERO};
   eti_panel_multiply(t->r->kernel, &p, t->panel);
+}
+
+static void score_keys(const tile *t, size_t block, span keys) {
+  const size_t first = block * BLOCK, sinks = t->r->a->cache.sinks;
+  multiply_keys(t, &t->queries, first + keys.begin, keys.end - keys.begin, t->scores + keys.begin,
+                BLOCK);
+  if (!t->is_far) return;
+  float *const scores = t->block.rows;  // free until values are weighed
+  for (size_t slot = first; slot < sinks && slot < first + BLOCK; slot += WIDTH) {
+    multiply_keys(t, &t->to_sinks, slot, WIDTH, scores, WIDTH);
+    for (size_t i = 0; i < t->n; i++)
+      memcpy(t->scores + i * BLOCK + (slot - first), scores + i * WIDTH,
+             eti_at_most(sinks - slot, WIDTH) * sizeof *scores);
+  }
 }
 
 // Computes the rows [row, row + m) of weights · values, over these keys of the block.

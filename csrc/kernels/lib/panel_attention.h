@@ -20,7 +20,9 @@
 //   The result is O / S. Blocks without a visible key do not count. Zeros are +0.
 //
 // A window of 0 makes the keys at positions ≤ p visible to the query at p; a window w the keys at
-// (p − w, p]. NaN in a row spoils the results that see it, and no other.
+// (p − w, p] and those of the cache's sinks, s positions. Distances to sinks end where the window
+// leaves them behind: for them, the query is rotated as that of position min(p, s + w − 1). NaN in
+// a row spoils the results that see it, and no other.
 #ifndef ET_PANEL_ATTENTION_H
 #define ET_PANEL_ATTENTION_H
 
@@ -32,7 +34,7 @@
 typedef struct eti_panel_attention {
   eti_panel_cache cache;
   eti_head_rows query, out;  // head h reads the cache's head h / group
-  eti_rotation rotation;
+  eti_rotation rotation;     // with sinks, it has one more row: that of position sinks + window − 1
   size_t n_queries, group;
   size_t start, window;  // position of the first query; 0: all keys
   float scale, softcap;

@@ -40,13 +40,13 @@ static void copy_row(const float *x, ptrdiff_t item, size_t n, float *y) {
 }
 
 void eti_rotate_row(const eti_rotation *rotation, const float *x, ptrdiff_t item, size_t n,
-                    size_t position, float *y) {
+                    size_t row, float *y) {
   const size_t dims = rotation->dims;
   ET_ASSERT(dims % 2 == 0 && dims <= n);
   copy_row(x + (ptrdiff_t)dims * item, item, n - dims, y + dims);
   if (dims == 0) return;
-  const float *const cos = rotation->cos + position * dims;
-  const float *const sin = rotation->sin + position * dims;
+  const float *const cos = rotation->cos + row * dims;
+  const float *const sin = rotation->sin + row * dims;
   if (rotation->interleaved) {
     rotate_pairs(cos, sin, x, item, dims, y);
   } else if (item == 1) {
@@ -143,7 +143,7 @@ static void append_head(const eti_cache_append *a, size_t i, char *room) {
                   .row = (float *)(void *)room,
                   .codes = (int8_t *)(room + row_bytes)};
   for (size_t s = 0; s < a->n; s++) {
-    const size_t slot = (a->start + s) % c->capacity;
+    const size_t slot = eti_cache_slot(c, a->start + s);
     eti_rotate_row(&a->rotation, row_of(&a->keys, batch, s, i_head), a->keys.item, c->dim, s,
                    h.row);
     write_key(&h, slot);

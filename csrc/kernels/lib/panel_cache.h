@@ -8,10 +8,11 @@
 //           i8         [batch, head, panel of slots, dim / 4, 16, 4]      panels of qgemm.h
 //   values             [batch, head, panel of elements, slots, 16]
 //
-// The slots are padded to whole panels. Position p lies in slot p mod capacity. A row x of i8 has
-// the scale max|x| / 127 and the codes round(x / scale), halves to even; a row of zeros has scale 0
-// and codes 0, a row with NaN or an infinity the scale NaN and codes 0. sums has the sum of the
-// codes of each key.
+// The slots are padded to whole panels. Positions below `sinks` have slots of their own, the first
+// ones; the others lie in a ring: p in slot sinks + (p − sinks) mod (capacity − sinks). A row x of
+// i8 has the scale max|x| / 127 and the codes round(x / scale), halves to even; a row of zeros has
+// scale 0 and codes 0, a row with NaN or an infinity the scale NaN and codes 0. sums has the sum of
+// the codes of each key.
 #ifndef ET_PANEL_CACHE_H
 #define ET_PANEL_CACHE_H
 
@@ -22,7 +23,7 @@
 
 typedef struct eti_panel_cache {
   uint8_t dtype;  // et_dtype: f32, f16 or i8
-  size_t batch, heads, dim, value_dim, capacity;
+  size_t batch, heads, dim, value_dim, capacity, sinks;
   void *keys, *values;
   // Numbers of i8 caches, [batch, head, slot], slots in whole panels.
   float *key_scales, *value_scales;
@@ -42,7 +43,8 @@ typedef struct eti_head_rows {
 //   interleaved  y[2i] = x[2i] · cos[2i] − x[2i + 1] · sin[2i]
 //                y[2i + 1] = x[2i + 1] · cos[2i] + x[2i] · sin[2i]
 //
-// Each product is rounded. cos and sin have a row of `dims` numbers for each new position.
+// Each product is rounded. cos and sin have a row of `dims` numbers for each new position; a user
+// may have more.
 typedef struct eti_rotation {
   const float *cos, *sin;
   size_t dims;  // 0: none
@@ -54,6 +56,11 @@ static inline size_t eti_cache_panels(const eti_panel_cache *c) {
 }
 static inline size_t eti_cache_slots(const eti_panel_cache *c) {
   return eti_cache_panels(c) * ETI_GEMM_STORED;
+}
+// The slot of a position.
+static inline size_t eti_cache_slot(const eti_panel_cache *c, size_t position) {
+  return position < c->capacity ? position
+                                : c->sinks + (position - c->sinks) % (c->capacity - c->sinks);
 }
 static inline size_t eti_value_panels(const eti_panel_cache *c) {
   return eti_div_up(c->value_dim, ETI_GEMM_STORED);
@@ -67,10 +74,9 @@ static inline size_t eti_value_panel_bytes(const eti_panel_cache *c) {
   return eti_cache_slots(c) * ETI_GEMM_STORED * et_dtype_bytes((et_dtype)c->dtype);
 }
 
-// Copies n elements of a row of new position `position`, and rotates them if they are of a query or
-// key.
+// Copies n elements of a row of a query or key, and rotates them by row `row` of the tables.
 void eti_rotate_row(const eti_rotation *rotation, const float *x, ptrdiff_t item, size_t n,
-                    size_t position, float *y);
+                    size_t row, float *y);
 
 // The scale of a row, and its codes.
 float eti_quantize_row(const float *x, size_t n, int8_t *codes);

@@ -4,6 +4,10 @@ over it, in one call (csrc/kernels/lib/panel_attention.h).
 A cache is stored in the panels that the kernels read: `cache_shapes` gives its tensors. Only this
 project's runtime has the operator. Importing this module defines it in torch, where it is plain
 torch on the same caches.
+
+`sinks` first positions are seen beside the window, as in StreamingLLM: they keep their slots, and
+the query at position p is as far from them as one at position min(p, sinks + window - 1) would be.
+The tables cos and sin have that last position's row behind those of the call's own positions.
 """
 
 from __future__ import annotations
@@ -27,7 +31,7 @@ _ARGUMENTS = (
     "Tensor query, Tensor key, Tensor value, Tensor? cos, Tensor? sin, SymInt start_pos, "
     "Tensor(a!) key_cache, Tensor(b!) value_cache, Tensor(c!)? key_scales, Tensor(d!)? key_sums, "
     "Tensor(e!)? value_scales, int capacity, int window, float scale, float softcap, "
-    "bool interleaved"
+    "bool interleaved, int sinks=0"
 )
 
 
@@ -37,8 +41,8 @@ def cache_shapes(
     """Shapes and dtypes of a cache's tensors, by the operator's argument names.
 
     `kind` is the type of the stored keys and values: "f32", "f16" or "i8". The tensors begin as
-    zeros. With a sliding window w, a capacity of w - 1 + the most positions of one call is enough
-    for any number of positions.
+    zeros. With a sliding window w and s sinks, a capacity of s + w - 1 + the most positions of one
+    call is enough for any number of positions.
     """
     if kind not in KINDS:
         raise ValueError(f"kind: expected one of {', '.join(KINDS)}, got {kind!r}")
@@ -62,6 +66,12 @@ def cache_shapes(
 
 
 # ---- the parts of a call
+
+
+def _slots(positions: torch.Tensor, capacity: int, sinks: int) -> torch.Tensor:
+    """The slots of positions: the sinks have their own, the others lie in a ring behind them."""
+    ring = sinks + (positions - sinks) % (capacity - sinks)
+    return torch.where(positions < sinks, positions, ring)
 
 
 def rotated(
@@ -130,6 +140,7 @@ def cached_values(cache: torch.Tensor, scales: torch.Tensor | None, dim: int) ->
 
 def _attend(
     query: torch.Tensor,
+    to_sinks: torch.Tensor,
     keys: torch.Tensor,
     values: torch.Tensor,
     start_pos: int,
@@ -137,16 +148,22 @@ def _attend(
     window: int,
     scale: float,
     softcap: float,
+    sinks: int,
 ) -> torch.Tensor:
     n, group = query.size(1), query.size(2) // keys.size(1)
-    positions = torch.arange(max(0, start_pos + 1 - window) if window else 0, start_pos + n)
-    slots = positions % capacity
+    end = start_pos + n
+    first = min(sinks, end)
+    oldest = max(first, end - n + 1 - window) if window else first
+    positions = torch.cat((torch.arange(first), torch.arange(oldest, end)))
+    slots = _slots(positions, capacity, sinks)
     k, v = (t[:, :, slots].repeat_interleave(group, 1) for t in (keys, values))
     scores = query.transpose(1, 2) @ k.transpose(2, 3) * scale
+    if first:
+        scores[..., :first] = to_sinks.transpose(1, 2) @ k[:, :, :first].transpose(2, 3) * scale
     if softcap > 0:
         scores = softcap * torch.tanh(scores / softcap)
-    distance = torch.arange(start_pos, start_pos + n)[:, None] - positions
-    seen = (distance >= 0) & ((distance < window) if window else True)
+    distance = torch.arange(start_pos, end)[:, None] - positions
+    seen = (distance >= 0) & ((distance < window) | (positions < sinks) if window else True)
     weights = torch.softmax(scores.masked_fill(~seen, -math.inf), -1)
     if bool(v.isfinite().all()):
         return (weights @ v).transpose(1, 2).contiguous()
@@ -182,13 +199,14 @@ def _check_rows(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> 
     )
 
 
-def _check_rotation(query: torch.Tensor, cos: Any, sin: Any) -> None:
+def _check_rotation(query: torch.Tensor, cos: Any, sin: Any, sinks: int) -> None:
+    rows = query.size(1) + 1 if sinks else query.size(1)
     _check((cos is None) == (sin is None), "cos and sin", "both or neither", "one")
     for name, t in (("cos", cos), ("sin", sin)):
         if t is None:
             continue
         _check(t.dim() == 2 and t.dtype == torch.float32, name, "float32 [position, dim]", t.shape)
-        _check(t.size(0) == query.size(1), name, f"{query.size(1)} positions", t.size(0))
+        _check(t.size(0) == rows, name, f"{rows} positions", t.size(0))
         _check(
             t.size(1) == cos.size(1) and t.size(1) % 2 == 0 and t.size(1) <= query.size(3),
             name,
@@ -197,14 +215,20 @@ def _check_rotation(query: torch.Tensor, cos: Any, sin: Any) -> None:
         )
 
 
-def _check_positions(n: Any, start_pos: Any, capacity: int, window: int) -> None:
+def _check_positions(n: Any, start_pos: Any, capacity: int, window: int, sinks: int) -> None:
     _check(capacity >= 1, "capacity", "1 or more", capacity)
     _check(0 <= window <= capacity, "window", f"0 to the capacity {capacity}", window)
+    _check(
+        sinks == 0 or (window > 0 and 0 < sinks <= capacity - window),
+        "sinks",
+        f"0, or a window and at most {capacity - window} beside it",
+        sinks,
+    )
     _check(start_pos >= 0, "start_pos", "0 or more", start_pos)
     if window == 0:
         _check(start_pos + n <= capacity, "positions", f"at most {capacity}", start_pos + n)
     elif not statically_known_true(start_pos + n <= capacity):
-        most = capacity - window + 1
+        most = capacity - sinks - window + 1
         _check(n <= most, "positions at once", f"at most {most}", n)
 
 
@@ -227,6 +251,7 @@ class _Call(NamedTuple):
     scale: float
     softcap: float
     interleaved: bool
+    sinks: int = 0
 
 
 def _shape(*args: Any) -> torch.Tensor:
@@ -234,8 +259,8 @@ def _shape(*args: Any) -> torch.Tensor:
     c = _Call(*args)
     query, key, value = c.query, c.key, c.value
     _check_rows(query, key, value)
-    _check_rotation(query, c.cos, c.sin)
-    _check_positions(query.size(1), c.start_pos, c.capacity, c.window)
+    _check_rotation(query, c.cos, c.sin, c.sinks)
+    _check_positions(query.size(1), c.start_pos, c.capacity, c.window, c.sinks)
     kinds = {dtype: kind for kind, dtype in KINDS.items()}
     dtype = c.key_cache.dtype
     _check(dtype in kinds, "key_cache", "float32, float16 or int8", dtype)
@@ -261,15 +286,35 @@ def _shape(*args: Any) -> torch.Tensor:
     return query.new_empty((*query.shape[:3], value.size(3)))
 
 
+def _rotated_rows(c: _Call) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Queries, the same for the keys of sinks, and keys, rotated by their positions.
+
+    Distances to sinks end where the window leaves them behind: the tables' last row is that of
+    position sinks + window - 1.
+    """
+    if c.cos is None or c.sin is None:
+        return c.query, c.query, c.key
+    n = c.query.size(1)
+    rows = torch.arange(n)
+    far = torch.where(c.start_pos + rows < c.sinks + c.window, rows, c.cos.size(0) - 1)
+    own, to_sinks = ((c.cos[at], c.sin[at], c.interleaved) for at in (rows, far))
+    return rotated(c.query, *own), rotated(c.query, *to_sinks), rotated(c.key, *own)
+
+
+def _rounded(x: torch.Tensor) -> torch.Tensor:
+    """Rows as their codes give them."""
+    codes, scales = quantized_rows(x)
+    return codes.float() * scales[..., None]
+
+
 def _run(*args: Any) -> torch.Tensor:
     empty = _shape(*args)
     if empty.numel() == 0:
         return empty
     c = _Call(*args)
-    query, key, value = c.query, c.key, c.value
-    if c.cos is not None and c.sin is not None:
-        query, key = (rotated(x, c.cos, c.sin, c.interleaved) for x in (query, key))
-    slots = torch.arange(c.start_pos, c.start_pos + query.size(1)) % c.capacity
+    n, value = c.query.size(1), c.value
+    query, to_sinks, key = _rotated_rows(c)
+    slots = _slots(torch.arange(c.start_pos, c.start_pos + n), c.capacity, c.sinks)
     if c.key_scales is not None and c.key_sums is not None and c.value_scales is not None:
         codes, scales = quantized_rows(key)
         _write_keys(c.key_cache, codes, slots)
@@ -278,14 +323,14 @@ def _run(*args: Any) -> torch.Tensor:
         codes, scales = quantized_rows(value)
         _write_rows(c.value_cache, codes, slots)
         c.value_scales[:, :, slots] = scales.transpose(1, 2)
-        codes, scales = quantized_rows(query)
-        query = codes.float() * scales[..., None]
+        query, to_sinks = (_rounded(x) for x in (query, to_sinks))
     else:
         _write_keys(c.key_cache, key, slots)
         _write_rows(c.value_cache, value, slots)
     keys = cached_keys(c.key_cache, c.key_scales, query.size(3))
     values = cached_values(c.value_cache, c.value_scales, value.size(3))
-    return _attend(query, keys, values, c.start_pos, c.capacity, c.window, c.scale, c.softcap)
+    numbers = (c.start_pos, c.capacity, c.window, c.scale, c.softcap, c.sinks)
+    return _attend(query, to_sinks, keys, values, *numbers)
 
 
 def _run_out(*args: Any, out: torch.Tensor) -> torch.Tensor:

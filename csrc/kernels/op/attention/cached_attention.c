@@ -17,6 +17,7 @@ enum {
   I_SCALE,
   I_SOFTCAP,
   I_INTERLEAVED,
+  I_SINKS,
   I_OUT,
   MAX_DIM = 65536,
 };
@@ -24,7 +25,7 @@ enum {
 typedef struct arguments {
   et_tensor *q, *k, *v, *cos, *sin, *out;
   et_tensor *cache[5];  // keys, values, scales and sums of keys, scales of values
-  int64_t start, capacity, window;
+  int64_t start, capacity, window, sinks;
   eti_panel_attention attention;
 } arguments;
 
@@ -49,6 +50,7 @@ static et_status read_numbers(const et_kernel_ctx *ctx, et_value *const *args, a
   ET_TRY(eti_arg_int(ctx, args, I_START, &x->start));
   ET_TRY(eti_arg_int(ctx, args, I_CAPACITY, &x->capacity));
   ET_TRY(eti_arg_int(ctx, args, I_WINDOW, &x->window));
+  ET_TRY(eti_arg_int(ctx, args, I_SINKS, &x->sinks));
   ET_TRY(eti_arg_double(ctx, args, I_SCALE, &scale));
   ET_TRY(eti_arg_double(ctx, args, I_SOFTCAP, &softcap));
   ET_TRY(eti_arg_bool(ctx, args, I_INTERLEAVED, &a->rotation.interleaved));
@@ -90,16 +92,16 @@ static et_status check_rotation(const et_kernel_ctx *ctx, const arguments *x) {
   ET_CHECK((x->cos == NULL) == (x->sin == NULL), ctx->err, ET_INVALID_ARGUMENT,
            OP ": expected both cos and sin or neither, got one");
   const et_tensor *const tables[2] = {x->cos, x->sin};
+  const int64_t n = (int64_t)x->q->sizes[1] + (x->sinks > 0 ? 1 : 0);
   for (size_t i = 0; i < 2 && x->cos != NULL; i++) {
     const et_tensor *const t = tables[i];
     char found[ETI_TENSOR_TEXT];
-    ET_CHECK(t->dtype == ET_F32 && t->rank == 2 && t->sizes[0] == x->q->sizes[1] &&
+    ET_CHECK(t->dtype == ET_F32 && t->rank == 2 && t->sizes[0] == n &&
                  t->sizes[1] == x->cos->sizes[1] && t->sizes[1] % 2 == 0 &&
                  t->sizes[1] <= x->q->sizes[3] && eti_is_contiguous(t),
              ctx->err, ET_INVALID_ARGUMENT,
-             OP ": %s: expected contiguous f32 [%d positions, an even size up to %d], got %s",
-             i == 0 ? "cos" : "sin", (int)x->q->sizes[1], (int)x->q->sizes[3],
-             eti_tensor_text(t, found));
+             OP ": %s: expected contiguous f32 [%lld positions, an even size up to %d], got %s",
+             i == 0 ? "cos" : "sin", (long long)n, (int)x->q->sizes[3], eti_tensor_text(t, found));
   }
   return ET_OK;
 }
@@ -112,6 +114,10 @@ static et_status check_positions(const et_kernel_ctx *ctx, const arguments *x) {
   ET_CHECK(x->window >= 0 && x->window <= x->capacity, ctx->err, ET_INVALID_ARGUMENT,
            OP ": window: expected 0 to the capacity %lld, got %lld", (long long)x->capacity,
            (long long)x->window);
+  ET_CHECK(x->sinks >= 0 && x->sinks <= x->capacity - x->window && (x->sinks == 0 || x->window > 0),
+           ctx->err, ET_INVALID_ARGUMENT,
+           OP ": sinks: expected 0, or a window and at most %lld beside it, got %lld",
+           (long long)(x->capacity - x->window), (long long)x->sinks);
   ET_CHECK(x->start >= 0 && x->start <= INT32_MAX, ctx->err, ET_INVALID_ARGUMENT,
            OP ": start_pos: expected 0 to %d, got %lld", (int)INT32_MAX, (long long)x->start);
   if (n <= x->capacity - x->start) return ET_OK;
@@ -119,11 +125,12 @@ static et_status check_positions(const et_kernel_ctx *ctx, const arguments *x) {
            OP ": expected positions below the capacity %lld, got start_pos %lld and %lld positions",
            (long long)x->capacity, (long long)x->start, (long long)n);
   // New positions must not take the slots of those that the first one sees.
-  ET_CHECK(n <= x->capacity - x->window + 1, ctx->err, ET_INVALID_ARGUMENT,
+  const int64_t most = x->capacity - x->sinks - x->window + 1;
+  ET_CHECK(n <= most, ctx->err, ET_INVALID_ARGUMENT,
            OP
-           ": expected at most %lld positions at once, the capacity %lld less the window %lld "
-           "and 1 more, got %lld",
-           (long long)(x->capacity - x->window + 1), (long long)x->capacity, (long long)x->window,
+           ": expected at most %lld positions at once, the capacity %lld less %lld sinks and the "
+           "window %lld and 1 more, got %lld",
+           (long long)most, (long long)x->capacity, (long long)x->sinks, (long long)x->window,
            (long long)n);
   return ET_OK;
 }
@@ -201,6 +208,7 @@ static void describe(arguments *x) {
                                .dim = (size_t)x->k->sizes[3],
                                .value_dim = (size_t)x->v->sizes[3],
                                .capacity = (size_t)x->capacity,
+                               .sinks = (size_t)x->sinks,
                                .keys = x->cache[0]->data,
                                .values = x->cache[1]->data};
   if (x->cache[0]->dtype == ET_I8) {
@@ -220,7 +228,7 @@ static void describe(arguments *x) {
 }
 
 // (query, key, value, cos, sin, start_pos, key_cache, value_cache, key_scales, key_sums,
-// value_scales, capacity, window, scale, softcap, interleaved, out)
+// value_scales, capacity, window, scale, softcap, interleaved, sinks, out)
 et_status op_cached_attention_out(et_kernel_ctx *ctx, et_value *const *args) {
   arguments x = {.q = NULL};
   ET_TRY(read_tensors(ctx, args, &x));
@@ -256,6 +264,8 @@ et_status op_cached_attention_out(et_kernel_ctx *ctx, et_value *const *args) {
 et_status prepare_cached_attention_out(et_prepare_ctx *ctx, et_value *const *args) {
   const et_kernel_ctx kernel = eti_prepare_args(ctx);
   arguments x = {.capacity = 1};
+  // Whether there are sinks decides the memory; a number that is not known yet may be one.
+  if (args[I_SINKS]->tag != ET_INT || args[I_SINKS]->as.i != 0) x.sinks = 1;
   ET_TRY(read_tensors(&kernel, args, &x));
   ET_TRY(check_rows(&kernel, &x));
   if (x.cache[0]->dtype == ET_I8)

@@ -111,7 +111,13 @@ def _limits(config: LlmConfig, args: ModelArgs) -> Limits:
     model, export = config.model, config.export
     cache = "none"
     sink, window = sink_and_window(config)
-    if model.use_kv_cache and export.target == OWN_TARGET and not window:
+    if model.use_kv_cache and export.target == OWN_TARGET:
+        if sink and not args.rotates_last:
+            raise ConfigError(
+                "model.use_attention_sink: expected a model that rotates queries after their norm, "
+                "as distances to the sink are rotations of its operator, got qk_norm_before_rope "
+                "false"
+            )
         cache = "own i8" if model.quantize_kv_cache else "own f32"
     elif model.use_kv_cache and model.use_sdpa_with_kv_cache:
         cache = "operators i8" if model.quantize_kv_cache else "operators"
@@ -177,6 +183,8 @@ def _sizes(model: Transformer, config: LlmConfig) -> dict[str, Any]:
         "get_cache_windows": [layer.sees for layer in caches],
         "get_cache_slots": [layer.slots - layer.sink for layer in caches],
     }
+    if any(layer.sink for layer in caches):
+        kept["get_cache_sinks"] = [layer.sink for layer in caches]
     return {
         "get_max_seq_len": config.export.max_seq_length,
         "get_max_context_len": config.export.max_context_length,

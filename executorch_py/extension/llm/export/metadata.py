@@ -3,7 +3,8 @@
 The names are those of upstream's runners (`get_max_seq_len` is the longest call,
 `get_max_context_len` the number of positions), and three that tell how far a runner may go back:
 `get_cache_kind`, and for each layer `get_cache_windows`, the keys that a query sees (0: all), and
-`get_cache_slots`, the positions that its cache keeps.
+`get_cache_slots`, the positions that its cache keeps. Programs of export_llm with sinks also have
+`get_cache_sinks`, the first positions that each cache keeps beside them.
 """
 
 from __future__ import annotations

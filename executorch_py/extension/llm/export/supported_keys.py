@@ -99,8 +99,10 @@ def _check_caches(config: LlmConfig) -> None:
 
 def _check_sink(config: LlmConfig) -> None:
     key, model = "model.use_attention_sink", config.model
-    if not model.use_sdpa_with_kv_cache:
-        raise ConfigError(f"{key}: expected model.use_sdpa_with_kv_cache=true beside it, got false")
+    own = config.export.target == OWN_TARGET
+    needed = "use_kv_cache" if own else "use_sdpa_with_kv_cache"
+    if not getattr(model, needed):
+        raise ConfigError(f"{key}: expected model.{needed}=true beside it, got false")
     if model.local_global_attention:
         raise ConfigError(f"{key}: expected one of it and model.local_global_attention, got both")
     sink, window = sink_and_window(config)

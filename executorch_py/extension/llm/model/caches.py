@@ -226,7 +226,11 @@ def _slots(layer: Layer, step: Step) -> torch.Tensor:
 
 
 class OwnCache(torch.nn.Module):
-    """Caches in panels, by executorch_py::cached_attention: of "f32", "f16" or "i8"."""
+    """Caches in panels, by executorch_py::cached_attention: of "f32", "f16" or "i8".
+
+    With a sink, cos and sin have one more row, that of the last position at which sink and window
+    are side by side: distances to the sink end there.
+    """
 
     def __init__(self, layer: Layer, kind: str) -> None:
         super().__init__()
@@ -258,5 +262,6 @@ class OwnCache(torch.nn.Module):
             layer.scale,
             layer.softcap,
             False,
+            layer.sink if layer.sees else 0,
         )
         return result

@@ -201,6 +201,11 @@ class ModelArgs:
         return int(self.head_size * self.partial_rotary_factor)
 
     @property
+    def rotates_last(self) -> bool:
+        """True if nothing comes between the rotation of queries and keys and their attention."""
+        return self.qk_norm_before_rope or not self.use_qk_norm
+
+    @property
     def ffn(self) -> int:
         """Width of the feed-forward layers."""
         if self.hidden_dim is not None:

@@ -120,10 +120,7 @@ class Attention(torch.nn.Module):
         )
         if args.use_qk_norm and args.qk_norm_before_rope:
             q, k = self.q_norm_fn(q), self.k_norm_fn(k)
-        rotates_later = isinstance(self.kv_cache, OwnCache) and (
-            args.qk_norm_before_rope or not args.use_qk_norm
-        )
-        if rotates_later:
+        if isinstance(self.kv_cache, OwnCache) and args.rotates_last:
             out = self.kv_cache(q, k, v, step, cos, sin)
         else:
             q, k = rope.rotated(q, cos, sin), rope.rotated(k, cos, sin)
@@ -176,6 +173,7 @@ class Transformer(torch.nn.Module):
         self.norm = _norm(args, args.dim)
         self.output = _linear(args.dim, args.vocab_size, args.output_bias)
         self.has_cache = limits.cache != "none"
+        self.sink_row = _sink_row(limits)
         theta = args.rope_freq_base if args.rope_theta is None else args.rope_theta
         thetas = [theta]
         if args.local_rope_theta is not None and any(map(args.window_of, range(args.n_layers))):
@@ -216,8 +214,23 @@ class Transformer(torch.nn.Module):
         return Step(start, length, input_pos + torch.arange(length))
 
     def _tables(self, step: Step, i: int) -> tuple[torch.Tensor, torch.Tensor]:
-        cos, sin = self.get_buffer(f"cos_{i}"), self.get_buffer(f"sin_{i}")
-        return cos.narrow(0, step.start, step.length), sin.narrow(0, step.start, step.length)
+        cos, sin = (self._rows(step, self.get_buffer(f"{name}_{i}")) for name in ("cos", "sin"))
+        return cos, sin
+
+    def _rows(self, step: Step, table: torch.Tensor) -> torch.Tensor:
+        """The rows of a call's positions, and the one behind them that own caches need."""
+        rows = table.narrow(0, step.start, step.length)
+        if self.sink_row is None:
+            return rows
+        return torch.cat((rows, table[self.sink_row : self.sink_row + 1]))
+
+
+def _sink_row(limits: Limits) -> int | None:
+    """The position that ends distances to the sink of own caches."""
+    if not limits.sink or not limits.cache.startswith("own"):
+        return None
+    assert limits.windows is not None and len({*limits.windows}) == 1
+    return limits.sink + limits.windows[0] - 1
 
 
 def _layer(args: ModelArgs, limits: Limits, index: int) -> Layer:

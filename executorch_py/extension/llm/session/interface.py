@@ -21,6 +21,7 @@ from executorch_py.terminal_text import quoted_list
 
 _FORWARD, _PREFILL, _DECODE = "forward", "prefill", "decode"
 _KEPT = ("get_cache_kind", "get_cache_windows", "get_cache_slots")
+_SINKS = "get_cache_sinks"  # only of programs that have some
 _CODE = "[InvalidProgram, error: 0x23]"
 
 
@@ -34,13 +35,15 @@ class Positions(Enum):
 
 @dataclass(frozen=True)
 class Ring:
-    """A cache that keeps fewer positions than the context: the newest `slots`.
+    """A cache that keeps fewer positions than the context: the first `sinks`, and of the others the
+    newest `slots`.
 
-    A query needs the keys of `window` positions, its own included.
+    A query needs the keys of `window` positions, its own included, and the sinks.
     """
 
     window: int
     slots: int
+    sinks: int = 0
 
 
 @dataclass(frozen=True)
@@ -146,7 +149,7 @@ def _sizes(program: Program, method: str) -> tuple[int, bool]:
 def _constants(program: Program) -> dict[str, list[Any]]:
     """Results of the constant methods by name."""
     names = ("get_max_context_len", "get_max_seq_len", "get_vocab_size", "get_eos_id")
-    known = {*names, "get_eos_ids", *_KEPT} & program.method_names
+    known = {*names, "get_eos_ids", *_KEPT, _SINKS} & program.method_names
     return {name: program.load_method(name).execute([]) for name in known}
 
 
@@ -155,10 +158,12 @@ def _rings(constants: dict[str, list[Any]], capacity: int) -> tuple[Ring, ...] |
     if not all(name in constants for name in _KEPT):
         return None
     windows, slots = constants["get_cache_windows"], constants["get_cache_slots"]
-    if len(windows) != len(slots):
-        raise InvalidProgram(
-            f"get_cache_slots: expected {len(windows)} numbers as of get_cache_windows, got "
-            f"{len(slots)} {_CODE}"
-        )
-    pairs = {(int(w), int(s)) for w, s in zip(windows, slots, strict=True) if s < capacity}
-    return tuple(Ring(window, n) for window, n in sorted(pairs))
+    sinks = constants.get(_SINKS) or [0] * len(windows)
+    for name, numbers in (("get_cache_slots", slots), (_SINKS, sinks)):
+        if len(windows) != len(numbers):
+            raise InvalidProgram(
+                f"{name}: expected {len(windows)} numbers as of get_cache_windows, got "
+                f"{len(numbers)} {_CODE}"
+            )
+    layers = {tuple(map(int, layer)) for layer in zip(windows, slots, sinks, strict=True)}
+    return tuple(Ring(*layer) for layer in sorted(layers) if layer[1] < capacity)

@@ -8,8 +8,9 @@ from executorch_py.extension.llm.session.interface import Ring
 class KeptPositions:
     """For each ring the oldest position from which on all keys are kept.
 
-    A call that writes positions up to `end` replaces the keys of those before end - slots, also of
-    a ring that has been longer in the past: keys of positions that were taken back are not kept.
+    A call that writes positions up to `end` replaces the keys of those before end - slots, but for
+    sinks, also of a ring that has been longer in the past: keys of positions that were taken back
+    are not kept.
     """
 
     def __init__(self, rings: tuple[Ring, ...]) -> None:
@@ -19,7 +20,10 @@ class KeptPositions:
     def write(self, end: int) -> None:
         """Keys of positions before `end` have been written, or may have been."""
         pairs = zip(self.oldest, self._rings, strict=True)
-        self.oldest = [max(oldest, end - ring.slots) for oldest, ring in pairs]
+        self.oldest = [
+            oldest if end - ring.slots <= ring.sinks else max(oldest, end - ring.slots)
+            for oldest, ring in pairs
+        ]
 
     def clear(self) -> None:
         """The context is empty: all positions will be written anew."""

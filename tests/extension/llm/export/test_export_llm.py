@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,14 @@ from support import llama_checkpoints
 from support.llama_checkpoints import PARAMS, PROMPT, steps
 from support.tolerance import F32_LAYERS, LAYERS_STEPS, Tolerance, assert_near
 
+from executorch_py.errors import InvalidArgument
 from executorch_py.exir import ExecutorchProgramManager
 from executorch_py.extension.llm.checkpoint import Checkpoint
-from executorch_py.extension.llm.export.config.read_config import read_config
+from executorch_py.extension.llm.export.config.read_config import ConfigError, read_config
 from executorch_py.extension.llm.export.export_llm import export_llm, main
 from executorch_py.extension.llm.export.quantize_model import quantize_model
+from executorch_py.extension.llm.model import rope
+from executorch_py.extension.llm.model.caches import OwnCache, Step
 from executorch_py.extension.llm.model.model_args import ModelArgsError, args_of
 from executorch_py.extension.llm.model.transformer import Limits, Transformer
 from executorch_py.extension.llm.model.weights import load_weights
@@ -70,7 +74,7 @@ def loaded(model: Transformer) -> Transformer:
     return model
 
 
-def eager_steps(model: torch.nn.Module) -> list[torch.Tensor]:
+def eager_steps(model: Callable[[torch.Tensor], torch.Tensor]) -> list[torch.Tensor]:
     seen: list[int] = []
 
     def call(tokens: list[int], position: int) -> torch.Tensor:
@@ -183,15 +187,91 @@ def test_layers_with_windows_see_their_window_alone(target: list[str], tmp_path:
         assert_near(runtime_steps(program, pieces), wanted, F32_LAYERS)
 
 
-@pytest.mark.parametrize("more", [[], OWN, ["model.quantize_kv_cache=true"]], ids=str)
+@pytest.mark.parametrize("more", [[], ["model.quantize_kv_cache=true"]], ids=str)
 def test_a_sink_is_seen_beside_the_window(more: list[str], tmp_path: Path) -> None:
     sink = ["model.use_attention_sink='2,3'", "export.max_seq_length=4"]
     program = exported(tmp_path, *OPERATORS, *sink, *more)
     model = loaded(Transformer(args_of(PARAMS, "params"), Limits(24, 24, windows=(3, 3), sink=2)))
     wanted = eager_steps(model)
-    tolerance = LAYERS_STEPS if "int8" in str(more) or "quantize" in str(more) else F32_LAYERS
+    tolerance = LAYERS_STEPS if more else F32_LAYERS
     for pieces in ((4, 2), (1, 3, 2), (1,) * 6):
         assert_near(runtime_steps(program, pieces), wanted, tolerance)
+
+
+class CountedInTheCache(OwnCache):
+    """Attention of all tokens at once: queries count positions in the sink and the window."""
+
+    def forward(
+        self,
+        q: torch.Tensor,
+        k: torch.Tensor,
+        v: torch.Tensor,
+        step: Step,
+        cos: torch.Tensor | None = None,
+        sin: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        assert cos is not None and sin is not None
+        layer, rows = self.layer, []
+        k, v = (x.repeat_interleave(q.shape[2] // layer.heads, 2) for x in (k, v))
+        for p in range(q.shape[1]):
+            first = max(layer.sink, p - layer.window + 1)
+            at = torch.tensor([*range(min(layer.sink, p + 1)), *range(first, p + 1)])
+            n = len(at)
+            keys = rope.rotated(k[:, at], cos[:n], sin[:n])
+            query = rope.rotated(q[:, p : p + 1], cos[n - 1 : n], sin[n - 1 : n])
+            scores = (query * keys).sum(-1) * layer.scale
+            rows.append((torch.softmax(scores, 1).unsqueeze(-1) * v[:, at]).sum(1, keepdim=True))
+        return torch.cat(rows, 1)
+
+
+@pytest.mark.parametrize("kind", ["f32", "i8"])
+@pytest.mark.parametrize("numbers", ["2,3", "1,1", "0,4"])
+def test_distances_to_a_sink_end_with_the_own_cache(
+    numbers: str, kind: str, tmp_path: Path
+) -> None:
+    sink, window = map(int, numbers.split(","))
+    more = [*CACHE, *OWN, f"model.use_attention_sink='{numbers}'", "export.max_seq_length=4"]
+    more.append(f"model.quantize_kv_cache={str(kind == 'i8').lower()}")
+    program = exported(tmp_path, *more)
+    limits = Limits(24, 24, f"own {kind}", windows=(window,) * 2, sink=sink)
+    model = loaded(Transformer(args_of(PARAMS, "params"), limits))
+    for block in model.layers:
+        block.attention.kv_cache = CountedInTheCache(block.attention.kv_cache.layer, kind)
+    wanted = eager_steps(lambda ids: model(ids, torch.tensor([0])))
+    tolerance = F32_LAYERS if kind == "f32" else LAYERS_STEPS
+    for pieces in ((4, 2), (1, 3, 2), (1,) * 6):
+        assert_near(runtime_steps(program, pieces), wanted, tolerance)
+
+
+def test_a_sink_has_sessions_that_go_back(tmp_path: Path) -> None:
+    sink = ["model.use_attention_sink='2,3'", "export.max_seq_length=4"]
+    exported(tmp_path, *CACHE, *OWN, *sink).save(str(tmp_path / "model.pte"))
+    tokens = [*PROMPT, *range(30, 36)]
+    session, again = (Session(tmp_path / "model.pte") for _ in range(2))
+    session.prefill(tokens[:6])
+    session.rewind(1)  # no position has lost its slot
+    session.prefill(tokens[1:])
+    with pytest.raises(InvalidArgument, match="rewind: expected 0, or 8 to 12"):
+        session.rewind(7)
+    session.rewind(8)
+    logits = session.prefill(tokens[8:11])
+    assert logits.tobytes() == again.prefill(tokens[:11]).tobytes()
+
+
+def test_a_sink_of_the_own_cache_needs_a_rotation_that_comes_last(tmp_path: Path) -> None:
+    llama_checkpoints.write(tmp_path, {**PARAMS, "use_qk_norm": True})
+    config = read_config(
+        None,
+        [
+            f"base.params={tmp_path / 'params.json'}",
+            *SIZES,
+            *CACHE,
+            *OWN,
+            "model.use_attention_sink='2,3'",
+        ],
+    )
+    with pytest.raises(ConfigError, match="use_attention_sink: expected a model that rotates"):
+        export_llm(config)
 
 
 @pytest.mark.parametrize("more", [[], OWN, [*OWN, *WEIGHTS]], ids=["upstream's", "own", "4 bits"])

@@ -176,6 +176,12 @@ static bool is_exact(const eti_cache_attention *a) {
          a->q->sizes[3] <= EXACT_DIMS;
 }
 
+// NULL in a build without codes, which has no micro-kernels for them then.
+static const eti_qgemm_micro *products_of_codes(void) {
+  const eti_qgemm_micro *(*const best)(void) = ETI_BUILT(ET_I8, eti_qgemm_micro_best);
+  return best == NULL ? NULL : best();
+}
+
 // Copies the codes of the rows, and their numbers.
 static void load_queries(const block *b) {
   const eti_cache_attention *const a = b->a;
@@ -484,7 +490,7 @@ et_status eti_cache_attention_run(const et_kernel_ctx *ctx, eti_cache_attention 
   if (a->out->numel == 0) return ET_OK;
   a->micro = eti_eltwise_get();
   a->kernel = eti_gemm_kernel_for(ETI_ACC_F32);
-  a->qgemm = eti_qgemm_micro_best();
+  a->qgemm = products_of_codes();
   a->group = (size_t)(a->q->sizes[2] / a->k->sizes[2]);
   a->rows = (size_t)a->q->sizes[1] * a->group;
   const size_t rows = rows_of_a_block(a);

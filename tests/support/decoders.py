@@ -28,7 +28,7 @@ SCALED_ROPE = {
     "original_max_position_embeddings": 64,
 }
 # Classes of configurations that are not named as their models.
-_CONFIGS = {"Gemma3": "Gemma3Text"}
+_CONFIGS = {"Gemma3": "Gemma3Text", "Llama4": "Llama4Text"}
 
 
 def build(prefix: str, more: dict[str, Any]) -> Any:

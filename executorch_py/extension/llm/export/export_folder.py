@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from executorch_py.exir import ExecutorchProgramManager
-from executorch_py.extension.llm.export.hf_decoder import Decoder, export_decoder
+from executorch_py.extension.llm.export.choose_decoder import choose_decoder
+from executorch_py.extension.llm.export.fusion_report import fusion_line
+from executorch_py.extension.llm.export.hf_decoder import program_of
+from executorch_py.extension.llm.export.hf_mixed_decoder import MixedDecoder, WholeContextDecoder
 from executorch_py.extension.llm.export.hf_model import load_model, widen_parameters
+from executorch_py.extension.llm.export.hf_parts import unused_layers
 from executorch_py.extension.llm.export.metadata import constant_methods
 from executorch_py.extension.llm.export.quantized_linear import PackedRows, quantize_layers
 from executorch_py.terminal_text import first_names
@@ -37,35 +42,51 @@ def export_folder(
     layers and embeddings have 4 bits in groups of `group` terms, or stay f32 with None; quantized
     ones of a GGUF file have its own codes. `report` is called with lines that say what was done.
 
-    CheckpointError for files that are damaged or do not fit the configuration;
-    UnsupportedDecoder for attention that is not supported, before any weight is read.
+    A model whose attention does not fit the operator for it has caches of transformers, which are
+    slower, or none: then the method is forward(tokens), of all tokens of the context.
+
+    CheckpointError for files that are damaged or do not fit the configuration; UnsupportedDecoder
+    for a model that cannot be exported with its own logits.
     """
     say = report or (lambda line: None)
     cache = cache or ("f32" if group is None else "f16")
-    loaded = load_model(Path(source), keep_codes=group is not None)
+    loaded = load_model(Path(source), keep_codes=group is not None, need_fit=False)
     model = loaded.model
     say(f"{type(model).__name__}: {sum(p.numel() for p in model.parameters()):,} weights")
     if loaded.unused:
         say(f"not used: {first_names(loaded.unused)}")
     if group is not None:
-        left = quantize_layers(model, group, codes=loaded.codes)
+        left = quantize_layers(model, group, keep=unused_layers(model), codes=loaded.codes)
         say(f"linear layers and embeddings: {_kinds(model)}")
         if left:
             say(f"left in f32: {first_names(list(left))}")
     widen_parameters(model)
-    decoder = Decoder(
+    decoder, graph = choose_decoder(
         model,
+        loaded.parts,
         capacity,
         prefill=prefill,
         cache=cache,
         all_logits=all_logits,
-        layers=loaded.layers,
+        say=say,
     )
-    say(
-        f"caches: {capacity} positions of {cache}, {decoder.cache_bytes / _MEGABYTE:.1f} MB; "
-        f"calls of up to {decoder.prefill} tokens"
+    say(_caches(decoder, cache))
+    say(fusion_line(graph.graph_module.graph))
+    return program_of(graph, constant_methods(decoder))
+
+
+def _caches(decoder: Any, cache: str) -> str:
+    """The caches and calls of a decoder."""
+    if isinstance(decoder, WholeContextDecoder):
+        return f"no caches: each call has all of up to {decoder.capacity} tokens"
+    kinds = [cache] if not isinstance(decoder, MixedDecoder) else decoder.cache_kinds
+    calls = (
+        f"calls of up to {decoder.prefill} tokens" if decoder.prefill > 1 else "calls of 1 token"
     )
-    return export_decoder(decoder, constant_methods(decoder))
+    return (
+        f"caches: {decoder.capacity} positions of {' and '.join(kinds)}, "
+        f"{decoder.cache_bytes / _MEGABYTE:.1f} MB; {calls}"
+    )
 
 
 def _kinds(model: torch.nn.Module) -> str:

@@ -2,22 +2,25 @@
 
 A decoder of transformers calls a function that its configuration names, with queries, keys and
 values of all new positions. The one registered here appends keys and values to the caches of a
-`DecodeState` and attends to them, by the operator executorch_py::cached_attention.
+`DecodeState` and attends to them, by the operator executorch_py::cached_attention. Layers whose
+attention this operator has not are computed by the model's own function, with the masks of
+transformers.
 """
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from executorch_py.exir.dialects import attention_ops
 
-NAME = "executorch_py"
+# Implementations of attention: of the operator alone, of both kinds of layers, and to find out.
+NAME, MIXED, PROBE = "executorch_py", "executorch_py_mixed", "executorch_py_probe"
 _CACHE_NAMES = ("key_cache", "value_cache", "key_scales", "key_sums", "value_scales")
-# Kinds of layers in a configuration: all others see keys in a way that the operator has not.
-_LAYER_TYPES = ("full_attention", "sliding_attention")
 
 
 class UnsupportedDecoder(ValueError):
@@ -47,13 +50,15 @@ Cache = dict[str, torch.Tensor]  # tensors of one layer, by the operator's argum
 class DecodeState:
     """The position of the first new token, and the caches of each layer during one forward.
 
-    Without caches, attention is not computed: `layers` collects what each layer would need.
+    Without caches, attention is not computed: `layers` collects what each layer would need, and
+    `left` why the operator cannot do it.
     """
 
     start: Any = None
     capacity: int = 0
     prefill: int = 0
     layers: dict[int, AttentionLayer] = field(default_factory=dict)
+    left: dict[int, str] = field(default_factory=dict)
     caches: dict[int, Cache] | None = None
 
 
@@ -70,11 +75,13 @@ def attend(
     """Appends [1, heads, positions, head size] to the layer's caches; attends causally."""
     state: DecodeState = module.decode_state
     index: int = module.layer_idx
+    if state.caches is not None and index not in state.layers:
+        own = _own_attention(module)
+        out, _ = own(module, query, key, value, attention_mask, scaling, dropout, **options)
+        return out, None
     q, k, v = (x.transpose(1, 2) for x in (query, key, value))
     if state.caches is None:
-        if index in state.layers:
-            raise UnsupportedDecoder(f"layer {index}: expected one attention, got a second one")
-        state.layers[index] = _layer(module, q, k, v, scaling, options)
+        _add_layer(state, module, (q, k, v), attention_mask, scaling, options)
         return q.new_zeros((*q.shape[:3], v.shape[3])), None
     layer, cache = state.layers[index], state.caches[index]
     slots = layer.slots(state.capacity, state.prefill)
@@ -97,23 +104,31 @@ def attend(
     return out, None
 
 
-def _layer(
+# ---- the layers
+
+
+def _add_layer(
+    state: DecodeState,
     module: Any,
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    scaling: float | None,
+    tensors: tuple[torch.Tensor, torch.Tensor, torch.Tensor],
+    mask: Any,
+    scaling: Any,
     options: dict[str, Any],
-) -> AttentionLayer:
-    where = f"layer {module.layer_idx}"
-    if options.get("s_aux") is not None:
-        raise UnsupportedDecoder(f"{where}: attention with sinks (s_aux) is not supported")
+) -> None:
+    """Notes how a layer attends, or why the operator cannot do that."""
+    index = module.layer_idx
     if not getattr(module, "is_causal", True):
-        raise UnsupportedDecoder(f"{where}: expected causal attention, got is_causal=False")
+        raise UnsupportedDecoder(f"layer {index}: expected causal attention, got is_causal=False")
+    q, k, v = tensors
     window, softcap = options.get("sliding_window"), options.get("softcap")
     if window is not None and int(window) < 1:
-        raise UnsupportedDecoder(f"{where}: sliding_window: expected 1 or more, got {window}")
-    return AttentionLayer(
+        raise UnsupportedDecoder(f"layer {index}: sliding_window: expected 1 or more, got {window}")
+    reason = _reason(state, index, mask, scaling, options)
+    if reason is not None:
+        state.left[index] = reason
+        state.layers.pop(index, None)
+        return
+    state.layers[index] = AttentionLayer(
         heads=k.shape[2],
         dim=k.shape[3],
         value_dim=v.shape[3],
@@ -123,19 +138,83 @@ def _layer(
     )
 
 
-def connect(model: Any, state: DecodeState) -> None:
-    """Makes the attention of a model of transformers use these caches."""
-    from transformers import AttentionInterface
+def _reason(
+    state: DecodeState, index: int, mask: Any, scaling: Any, options: dict[str, Any]
+) -> str | None:
+    """Why the operator has not the attention of a layer, if so."""
+    if index in state.left:
+        return state.left[index]
+    if index in state.layers:
+        return "attends twice"
+    if options.get("s_aux") is not None:
+        return "has sinks (s_aux)"
+    tensors = [n for n, v in options.items() if isinstance(v, torch.Tensor) and "position" not in n]
+    if tensors or isinstance(scaling, torch.Tensor):
+        return f"has another argument ({', '.join(tensors) or 'scaling'})"
+    if isinstance(mask, _Mask):
+        sees_all = _is_mask(mask, int(options.get("sliding_window") or 0))
+        return None if sees_all else "has a mask that is neither causal nor a window"
+    return None if mask is None else "computes its mask by itself"
 
-    for kind in getattr(model.config, "layer_types", None) or ():
-        if kind not in _LAYER_TYPES:
-            raise UnsupportedDecoder(
-                f"layer_types: expected {' or '.join(_LAYER_TYPES)}, got {kind}"
-            )
+
+@dataclass(frozen=True)
+class _Mask:
+    """A mask that is not computed: a function of transformers of positions."""
+
+    function: Any
+
+
+def is_about_mask(error: Exception) -> bool:
+    """Whether a model failed because it needs the values of a mask."""
+    return _Mask.__name__ in str(error)
+
+
+def _probe_mask(*, mask_function: Any, **_: Any) -> _Mask:
+    return _Mask(mask_function)
+
+
+def _is_mask(mask: _Mask, window: int) -> bool:
+    """Whether a query sees all keys before it, or the last `window` of them."""
+    with unset_fake_temporarily():
+        ends = (0, 1, 2, 7, 100, 5000, *(window + i for i in (-2, -1, 0, 1)), 2 * window + 3)
+        queries = torch.tensor(sorted({i for i in ends if i >= 0})).reshape(-1, 1)
+        keys = torch.arange(int(queries.max()) + 3)
+        zero = torch.tensor(0)
+        try:
+            seen = mask.function(zero, zero, queries, keys)
+        except Exception:  # of tensors without values, or one position at a time
+            return False
+        distance = queries - keys
+        wanted = (distance >= 0) & ((distance < window) if window else True)
+        return bool((seen == wanted).all())
+
+
+def _own_attention(module: Any) -> Any:
+    """The function for attention that a class of transformers uses by default."""
+    for kind in type(module).__mro__:
+        own = getattr(sys.modules.get(kind.__module__), "eager_attention_forward", None)
+        if own is not None:
+            return own
+    raise UnsupportedDecoder(
+        f"{type(module).__name__}: expected a function eager_attention_forward beside it, got none"
+    )
+
+
+# ---- models
+
+
+def connect(model: Any, state: DecodeState, name: str = NAME) -> None:
+    """Makes the attention of a model of transformers use these caches."""
+    from transformers import AttentionInterface, AttentionMaskInterface
+    from transformers.masking_utils import eager_mask
+
     if getattr(model.config, "use_bidirectional_attention", None):
         raise UnsupportedDecoder("use_bidirectional_attention: expected causal attention, got True")
-    AttentionInterface.register(NAME, attend)
-    model.set_attn_implementation(NAME)
+    for implementation in (NAME, MIXED, PROBE):
+        AttentionInterface.register(implementation, attend)
+    AttentionMaskInterface.register(MIXED, eager_mask)
+    AttentionMaskInterface.register(PROBE, _probe_mask)
+    model.set_attn_implementation(name)
     _fill_rotary_tables(model)
     for module in model.modules():
         if getattr(module, "layer_idx", None) is not None:

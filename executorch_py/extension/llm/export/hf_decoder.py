@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import inspect
 from typing import Any
 
 import torch
@@ -19,8 +18,8 @@ from executorch_py.extension.llm.export.fuse_decoder import fuse_decoder
 from executorch_py.extension.llm.export.hf_attention import (
     AttentionLayer,
     DecodeState,
-    UnsupportedDecoder,
 )
+from executorch_py.extension.llm.export.hf_parts import parts_of
 
 # Tracing needs a range of lengths, from 1 to more than the example's 2 tokens.
 _LEAST_PREFILL = 4
@@ -48,10 +47,7 @@ class Decoder(torch.nn.Module):
         layers: dict[int, AttentionLayer] | None = None,
     ) -> None:
         super().__init__()
-        prefill = capacity if prefill is None else min(prefill, capacity)
-        if prefill < _LEAST_PREFILL:
-            name = "capacity" if prefill == capacity else "prefill"
-            raise ValueError(f"{name}: expected {_LEAST_PREFILL} or more, got {prefill}")
+        prefill = longest_call(capacity, prefill)
         self.model, self.all_logits = model, all_logits
         self.capacity, self.prefill, self.cache = capacity, prefill, cache
         self.layers = attention_layers(model) if layers is None else layers
@@ -63,6 +59,16 @@ class Decoder(torch.nn.Module):
             for name, tensor in tensors.items():
                 self.register_buffer(f"{name}_{i}", tensor)
         hf_attention.connect(model, self.state)
+
+    @property
+    def n_layers(self) -> int:
+        return len(self.layers)
+
+    @property
+    def kept_positions(self) -> list[tuple[int, int]] | None:
+        """For each cache, the keys that a query sees (0: all) and the positions that it keeps."""
+        layers = self.layers.values()
+        return [(layer.window, layer.slots(self.capacity, self.prefill)) for layer in layers]
 
     @property
     def cache_bytes(self) -> int:
@@ -87,63 +93,59 @@ class Decoder(torch.nn.Module):
         return logits if self.all_logits else logits[:, -1]
 
 
+def longest_call(capacity: int, prefill: int | None) -> int:
+    """Tokens of the longest call: as asked, at most all positions."""
+    prefill = capacity if prefill is None else min(prefill, capacity)
+    if prefill < _LEAST_PREFILL:
+        name = "capacity" if prefill == capacity else "prefill"
+        raise ValueError(f"{name}: expected {_LEAST_PREFILL} or more, got {prefill}")
+    return prefill
+
+
 def attention_layers(model: Any) -> dict[int, AttentionLayer]:
     """How each layer of a decoder attends, from one forward without values.
 
     UnsupportedDecoder if the operator for attention cannot do that.
     """
-    from torch._subclasses.fake_tensor import FakeTensorMode
-
-    state = DecodeState()
-    hf_attention.connect(model, state)
-    with _restored(model), torch.no_grad(), FakeTensorMode(allow_non_fake_inputs=True):
-        model(
-            input_ids=torch.zeros((1, 2), dtype=torch.int64),
-            position_ids=torch.arange(2).unsqueeze(0),
-            use_cache=False,
-            logits_to_keep=1,
-        )
-    if not state.layers:
-        raise UnsupportedDecoder(
-            f"{type(model).__name__}: expected attention through the attention interface of "
-            "transformers, got none"
-        )
-    return state.layers
+    parts = parts_of(model)
+    parts.require_fit()
+    return parts.layers
 
 
-@contextmanager
-def _restored(model: torch.nn.Module) -> Iterator[None]:
-    """Attributes that a forward sets, such as tables of rotary frequencies, are taken back."""
-    before = [(module, dict(vars(module)), dict(module._buffers)) for module in model.modules()]
-    try:
-        yield
-    finally:
-        for module, attributes, buffers in before:
-            vars(module).clear()
-            vars(module).update(attributes)
-            module._buffers.clear()
-            module._buffers.update(buffers)
-
-
-def capture(decoder: Decoder) -> ExportedProgram:
-    """The fused graph of a decoder for 1 … `decoder.prefill` new tokens."""
-    length = torch.export.Dim("length", max=decoder.prefill)
-    example = (torch.zeros(1, 2, dtype=torch.int64), torch.zeros(1, dtype=torch.int64))
-    shapes = {"tokens": {1: length}, "input_pos": None}
+def capture(decoder: Any) -> ExportedProgram:
+    """The fused graph of a decoder, here or in hf_mixed_decoder, for 1 … `decoder.prefill` new
+    tokens."""
+    n = min(2, decoder.prefill)
+    length = torch.export.Dim("length", max=decoder.prefill) if n > 1 else None
+    names = list(inspect.signature(decoder.forward).parameters)
+    example = (torch.zeros(1, n, dtype=torch.int64), torch.zeros(1, dtype=torch.int64))
+    shapes = {"tokens": {1: length} if length else None, "input_pos": None}
     with torch.no_grad():
-        exported = torch.export.export(decoder, example, dynamic_shapes=shapes, strict=False)
+        exported = torch.export.export(
+            decoder,
+            example[: len(names)],
+            dynamic_shapes={name: shapes[name] for name in names},
+            strict=False,
+        )
     fuse_decoder(exported.graph_module)
     return exported
 
 
 def export_decoder(
-    decoder: Decoder, constant_methods: dict[str, Any] | None = None
+    decoder: Any, constant_methods: dict[str, Any] | None = None
 ) -> ExecutorchProgramManager:
     """The program of a decoder for this project's runtime, for 1 … `decoder.prefill` new tokens.
 
     The caches have names in it, by which their contents can be saved.
     """
-    edge = to_edge(capture(decoder), constant_methods=constant_methods)
+    return program_of(capture(decoder), constant_methods)
+
+
+def program_of(
+    exported: ExportedProgram, constant_methods: dict[str, Any] | None = None
+) -> ExecutorchProgramManager:
+    """The program of a captured decoder."""
+    edge = to_edge(exported, constant_methods=constant_methods)
     return edge.to_executorch(
         ExecutorchBackendConfig(own_operators=True, emit_mutable_buffer_names=True)
     )

@@ -23,7 +23,8 @@ from executorch_py.extension.llm.export.gguf_model import (
     tensors_of,
 )
 from executorch_py.extension.llm.export.hf_attention import AttentionLayer
-from executorch_py.extension.llm.export.hf_decoder import attention_layers
+from executorch_py.extension.llm.export.hf_layers import use_linear_layers
+from executorch_py.extension.llm.export.hf_parts import Parts, parts_of
 from executorch_py.extension.llm.export.quantized_linear import check_finite
 from executorch_py.terminal_text import first_names
 
@@ -34,28 +35,41 @@ class Loaded:
 
     model: Any
     unused: list[str]  # tensors of the checkpoint that are no parameter
-    layers: dict[int, AttentionLayer]
+    parts: Parts
     # Quantized weights by their parameters' names. These parameters have no values.
     codes: dict[str, Packed]
 
+    @property
+    def layers(self) -> dict[int, AttentionLayer]:
+        """How each layer attends."""
+        return self.parts.layers
 
-def load_model(path: Path, *, keep_codes: bool = False) -> Loaded:
+
+def load_model(path: Path, *, keep_codes: bool = False, need_fit: bool = True) -> Loaded:
     """The model of a folder or a GGUF file.
 
     With `keep_codes`, weights of a GGUF file whose codes can be packed are not dequantized.
-    UnsupportedDecoder, before any weight is read, if the model's attention is not supported.
+    Layers that are linear layers in another form become these. UnsupportedDecoder, before any
+    weight is read, if the model's attention does not fit the operator for it; not with
+    `need_fit=False`.
     """
     from transformers import AutoConfig
 
     if path.is_dir():
         model = _build(AutoConfig.from_pretrained(path))
-        layers = attention_layers(model)
+        parts = _parts(model, need_fit)
         checkpoint = open_folder(path)
-        set_parameters(model, checkpoint)
-        return Loaded(model, unused_tensors(model, checkpoint), layers, {})
+        unused: list[str] = []
+        if _missing(model, checkpoint):  # in a layout that transformers converts
+            model, unused = _converted(path, checkpoint)
+        else:
+            set_parameters(model, checkpoint)
+            unused = unused_tensors(model, checkpoint)
+        use_linear_layers(model)
+        return Loaded(model, unused, parts, {})
     file = open_gguf(path)
     model = _build(config_of(file))
-    layers = attention_layers(model)
+    parts = _parts(model, need_fit)
     checkpoint = tensors_of(file)
     codes = codes_of(file) if keep_codes else {}
     for name, source in _tied(model).items():
@@ -63,7 +77,38 @@ def load_model(path: Path, *, keep_codes: bool = False) -> Loaded:
             codes.setdefault(name, codes[source])
     set_parameters(model, checkpoint, codes)
     scale_frequencies(model, file)
-    return Loaded(model, unused_tensors(model, checkpoint), layers, codes)
+    return Loaded(model, unused_tensors(model, checkpoint), parts, codes)
+
+
+def _parts(model: Any, need_fit: bool) -> Parts:
+    parts = parts_of(model)
+    if need_fit:
+        parts.require_fit()
+    return parts
+
+
+def _missing(model: Any, checkpoint: Checkpoint) -> list[str]:
+    """Parameters of a model that a checkpoint has not by their names."""
+    tied = _tied(model)
+    names = [name for name, _ in model.named_parameters(remove_duplicate=False)]
+    return [n for n in names if n not in checkpoint and tied.get(n, n) not in checkpoint]
+
+
+def _converted(path: Path, checkpoint: Checkpoint) -> tuple[Any, list[str]]:
+    """A model with its weights as transformers reads them, and the tensors it does not use."""
+    from transformers import AutoModelForCausalLM
+
+    model, found = AutoModelForCausalLM.from_pretrained(
+        path, dtype="auto", output_loading_info=True, local_files_only=True
+    )
+    missing = sorted(found["missing_keys"])
+    other = sorted(str(key[0]) for key in found["mismatched_keys"])
+    if missing or other:
+        raise CheckpointError(
+            f"{checkpoint.where}: expected tensors {first_names(missing or other)}, got "
+            f"{'none of these names' if missing else 'other shapes'}"
+        )
+    return model.eval(), sorted(found["unexpected_keys"])
 
 
 def _tied(model: Any) -> dict[str, str]:

@@ -12,24 +12,31 @@ from __future__ import annotations
 from typing import Any
 
 from executorch_py.extension.llm.export.hf_decoder import Decoder
+from executorch_py.extension.llm.export.hf_mixed_decoder import MixedDecoder, WholeContextDecoder
 
 
-def constant_methods(decoder: Decoder) -> dict[str, Any]:
-    """Names and values; ids of tokens that a model does not have are left out."""
+def constant_methods(decoder: Decoder | MixedDecoder | WholeContextDecoder) -> dict[str, Any]:
+    """Names and values; ids of tokens that a model does not have are left out.
+
+    A decoder with a recurrent state does not say how far a runner may go back.
+    """
     config = decoder.model.config
-    layers = decoder.layers.values()
-    methods = {
+    methods: dict[str, Any] = {
         "get_max_seq_len": decoder.prefill,
         "get_max_context_len": decoder.capacity,
-        "get_n_layers": len(decoder.layers),
+        "get_n_layers": decoder.n_layers,
         "get_vocab_size": int(config.vocab_size),
-        "use_kv_cache": True,
+        "use_kv_cache": not isinstance(decoder, WholeContextDecoder),
         "use_sdpa_with_kv_cache": False,
-        "enable_dynamic_shape": True,
-        "get_cache_kind": decoder.cache,
-        "get_cache_windows": [layer.window for layer in layers],
-        "get_cache_slots": [layer.slots(decoder.capacity, decoder.prefill) for layer in layers],
+        "enable_dynamic_shape": decoder.prefill > 1,
     }
+    kept = decoder.kept_positions
+    if kept is not None:
+        methods |= {
+            "get_cache_kind": decoder.cache,
+            "get_cache_windows": [window for window, _ in kept],
+            "get_cache_slots": [slots for _, slots in kept],
+        }
     for name, method in (("bos_token_id", "get_bos_id"), ("eos_token_id", "get_eos_ids")):
         value = special_token(decoder.model, name)
         if isinstance(value, list) and name == "bos_token_id":

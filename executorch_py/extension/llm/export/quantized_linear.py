@@ -10,7 +10,7 @@ bytes, no more than one block is in memory. Quantized weights of a GGUF file kee
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -210,7 +210,7 @@ def _row_blocks(n: int, k: int) -> Iterator[tuple[int, int]]:
 def quantize_layers(
     model: torch.nn.Module,
     group: int,
-    keep: tuple[str, ...] = (),
+    keep: Collection[str] = (),
     codes: Mapping[str, Packed] | None = None,
     bits: int = 4,
 ) -> dict[str, str]:
@@ -227,7 +227,7 @@ def quantize_layers(
     for place in _children(model, torch.nn.Linear):
         layer: Any = place.child
         tensor = (codes or {}).get(f"{place.name}.weight")
-        reason = _reason_to_keep(place.name, layer.in_features, group, keep, tensor)
+        reason = _reason_to_keep(place, layer.in_features, group, keep, tensor)
         if reason is not None:
             left[place.name] = reason
             continue
@@ -238,7 +238,7 @@ def quantize_layers(
     for place in _children(model, torch.nn.Embedding):
         table: Any = place.child
         tensor = (codes or {}).get(f"{place.name}.weight")
-        reason = _reason_to_keep(place.name, table.embedding_dim, group, keep, tensor)
+        reason = _reason_to_keep(place, table.embedding_dim, group, keep, tensor)
         if reason is not None:
             left[place.name] = reason
             continue
@@ -288,10 +288,14 @@ def _children(model: torch.nn.Module, kind: type) -> Iterator[_Place]:
 
 
 def _reason_to_keep(
-    name: str, n_terms: int, group: int, keep: tuple[str, ...], tensor: Packed | None
+    place: _Place, n_terms: int, group: int, keep: Collection[str], tensor: Packed | None
 ) -> str | None:
-    if name in keep:
-        return "as asked"
+    if place.name in keep:
+        return keep[place.name] if isinstance(keep, Mapping) else "as asked"
+    kind = type(place.child)
+    base = torch.nn.Linear if isinstance(place.child, torch.nn.Linear) else torch.nn.Embedding
+    if kind.forward is not base.forward and not hasattr(place.child, "embed_scale"):
+        return f"{kind.__name__} computes more than {base.__name__}"
     if tensor is None and n_terms % group != 0:
         return f"{n_terms} terms of a row are no multiple of {group}"
     return None

@@ -63,17 +63,28 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
 
 # What: the class's prefix, its configuration, words of the refusal.
 REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
-    "sinks": ("GptOss", {"num_local_experts": 2, "head_dim": 16}, "layer 0: .*sinks"),
+    "sinks": (
+        "GptOss",
+        {"num_local_experts": 2, "num_experts_per_tok": 2, "head_dim": 16},
+        r"layers 0-1 \(GptOssAttention\) has sinks",
+    ),
     "both directions": (
         "Gemma3",
         {"use_bidirectional_attention": True, "head_dim": 16},
         "use_bidirectional_attention: expected causal",
     ),
-    "chunks": (
-        "Llama",
-        {"layer_types": ["chunked_attention", "full_attention"]},
-        "layer_types: expected full_attention or sliding_attention, got chunked_attention",
+    "a mask of its own": ("Doge", {}, "DogeForCausalLM computes masks by itself"),
+    "no interface": (
+        "Bloom",
+        {},
+        r"layers 0-1 \(BloomAttention\) passes no attention to the attention interface",
     ),
+    "no argument for positions": (
+        "Bart",
+        {"d_model": 64, "decoder_layers": 2, "decoder_attention_heads": 4, "is_decoder": True},
+        "BartForCausalLM has no argument for positions",
+    ),
+    "a recurrent state": ("Mamba", {}, r"layers 0-1 \(MambaMixer\) has a recurrent state"),
 }
 
 

@@ -80,7 +80,7 @@ def test_every_part_is_there(pages: dict[Path, Page]) -> None:
     assert expected <= names
     assert "aten::add.out" in (SITE / "operators.html").read_text()
     assert "Runtime.load_program" in (SITE / "api" / "runtime.html").read_text()
-    assert 'class="flow"' in (SITE / "index.html").read_text()
+    assert 'class="flow"' in (SITE / "export.html").read_text()
 
 
 def test_no_link_is_broken(pages: dict[Path, Page]) -> None:

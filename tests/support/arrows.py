@@ -139,9 +139,10 @@ PYTHON_ARROWS: dict[str, set[str]] = {
     "executorch_py": set(),
     "executorch_py.runtime": {"executorch_py"},
     "executorch_py.toolchain": {"executorch_py", "executorch_py.runtime"},
-    # Two commands of all need an exporter, which they import when they run.
+    # Two commands of all need an exporter, and one sessions, which they import when they run.
     "executorch_py.cli": {"executorch_py", "executorch_py.runtime", "executorch_py.toolchain"}
-    | {"executorch_py.export.command_line", "executorch_py.extension.llm.export"},
+    | {"executorch_py.export.command_line"}
+    | {"executorch_py.extension.llm.export", "executorch_py.extension.llm.session"},
     "executorch_py.__main__": {"executorch_py.cli"},
     # The exporter, from errors and schema to the stages that users call.
     f"{_EXIR}.error": set(),
@@ -202,11 +203,13 @@ PYTHON_ARROWS: dict[str, set[str]] = {
     | {_EXIR, *_exir("dialects", "serialize"), *_passes("user")},
     # Exports of language models choose a target, and delegate where its runtime has a delegate.
     # They fuse before decompositions, whose time grows with the number of nodes.
+    "executorch_py.extension.llm.session": {"executorch_py", "executorch_py.runtime"},
     "executorch_py.extension.llm.export": {"executorch_py", "executorch_py.extension", _EXIR}
     | {*_exir("dialects", "ir", "passes", "program"), *_passes("fuse"), *_xnnpack("partition")},
     # Names of optimum-executorch, over the exports of language models and their sessions.
     "executorch_py.optimum": {"executorch_py", "executorch_py.runtime", "executorch_py.extension"}
-    | {"executorch_py.extension.llm.export", _EXIR, *_xnnpack("partition")},
+    | {"executorch_py.extension.llm.export", "executorch_py.extension.llm.session"}
+    | {_EXIR, *_xnnpack("partition")},
     # Backends ahead of time.
     "executorch_py.backends": set(),
     "executorch_py.backends.transforms": _exir("dialects", "ir") | _passes("to_edge", "user"),

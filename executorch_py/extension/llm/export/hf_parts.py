@@ -148,7 +148,8 @@ def _reason(model: Any, layers: Any, left: Any, kept: Any) -> str | None:
         return f"{name} does not use the caches of transformers"
     if not left and "position_ids" not in arguments_of(model):
         return f"{name} has no argument for positions"
-    if not left and set(_owners(model)) - set(layers):
+    n_layers = int(getattr(model.config, "num_hidden_layers", 0))
+    if not left and (set(_owners(model)) - set(layers) or len(layers) < n_layers):
         return f"{name} has layers that use no cache"
     return None
 

@@ -84,7 +84,7 @@ class _Both(_States, _Positions):
         states.__init__(self, number_of_states=number_of_states)
 
     def lazy_initialization(self, *args: Any, **kwargs: Any) -> None:
-        raise NotImplementedError("the tensors are given")
+        raise RuntimeError("expected place() before the first use, which gives the tensors")
 
 
 def new_cache(kept: Mapping[int, KeptLayer], capacity: int) -> Cache:

@@ -176,7 +176,7 @@ def _probe_mask(*, mask_function: Any, **_: Any) -> _Mask:
 def _is_mask(mask: _Mask, window: int) -> bool:
     """Whether a query sees all keys before it, or the last `window` of them."""
     with unset_fake_temporarily():
-        ends = (0, 1, 2, 7, 100, 5000, *(window + i for i in (-2, -1, 0, 1)), 2 * window + 3)
+        ends = (0, 1, 2, 7, 100, 40_000, *(window + i for i in (-2, -1, 0, 1)), 2 * window + 3)
         queries = torch.tensor(sorted({i for i in ends if i >= 0})).reshape(-1, 1)
         keys = torch.arange(int(queries.max()) + 3)
         zero = torch.tensor(0)

@@ -84,7 +84,7 @@ class _Both(_States, _Positions):
         states.__init__(self, number_of_states=number_of_states)
 
     def lazy_initialization(self, *args: Any, **kwargs: Any) -> None:
-        raise RuntimeError("a cache without tensors: call place() before the first use, which gives them")
+        raise RuntimeError("a cache without tensors; place() gives them before the first use")
 
 
 def new_cache(kept: Mapping[int, KeptLayer], capacity: int) -> Cache:

@@ -79,7 +79,9 @@ class Product:
             *(Const(integer_ops.packed_columns(t, 1)) for t in (sums, self.bias)),
             group,
             n,
-            None,
+            None,  # residual
+            None,  # weight of a norm
+            None,  # its eps
         ]
 
     def expected(self) -> torch.Tensor:
@@ -308,10 +310,10 @@ def test_packing_can_be_undone() -> None:
         ),
         (6, torch.zeros(64), "minimums: expected the scales' type bf16, got f32"),
         (8, torch.zeros(20), "addends: expected 32 contiguous elements of f32, got 20 of f32"),
-        (9, 48, "expected 0 channels or more and groups that divide the rows' 64 terms, got 20"),
-        (9, 0, "expected 0 channels or more and groups that divide the rows' 64 terms, got 20"),
+        (9, 48, "group: expected a divisor of the rows' 64 terms, got "),
+        (9, 0, "group: expected a divisor of the rows' 64 terms, got "),
         (11, torch.zeros(4, 19), "residual: expected contiguous f32 of the result's sizes, got"),
-        (10, -1, "expected 0 channels or more and groups that divide the rows' 64 terms, got -1"),
+        (10, -1, "channels: expected 0 … 2147483647, got -1"),
     ],
 )
 def test_what_does_not_fit_together_is_refused(at: int, value: Any, words: str) -> None:

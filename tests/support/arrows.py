@@ -65,7 +65,18 @@ C_ARROWS: dict[str, set[str]] = {
     "kernels/micro/sample": _kernels("contract.h", "loops", "micro", "micro/math", "stack.h"),
     "kernels/lib": {"runtime"}
     | _kernels("dtype_sets.h", "loops", "micro", "sizes.h", "stack.h")
-    | _micro("attention", "convert", "eltwise", "fft", "gemm", "math", "qgemm", "random", "rows"),
+    | _micro(
+        "attention",
+        "convert",
+        "eltwise",
+        "fft",
+        "gemm",
+        "math",
+        "qgemm",
+        "quantized",
+        "random",
+        "rows",
+    ),
     # Headers of operators: kernel.h, the prototypes of all, the header for users' operators.
     "kernels": {"runtime"} | _kernels("dtype_sets.h", "lib", "stack.h"),
     "kernels/example": {"runtime", "kernels"},

@@ -69,6 +69,9 @@ bool eti_epilogue_is_absent(et_value *const *args, size_t i);
 // memory. *out stays NULL while measuring.
 et_status eti_epilogue_prepare(et_prepare_ctx *ctx, et_value *const *args, size_t i,
                                const eti_epilogue **out);
+// Parses text and numbers for an operator that has n_tensors tensors of its own, and no list.
+et_status eti_epilogue_prepare_steps(et_prepare_ctx *ctx, et_value *const *args, size_t i,
+                                     size_t n_tensors, const eti_epilogue **out);
 
 // Looks up the tensors of a prepared epilogue, and checks that result and tensors are f32 and have
 // one layout. Called before the first step, once the result has its size.

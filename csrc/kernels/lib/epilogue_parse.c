@@ -143,21 +143,17 @@ static void fuse_hardswish(eti_epilogue *epilogue) {
 }
 
 static et_status parse_epilogue(const et_kernel_ctx *ctx, et_value *const *args, size_t i,
-                                eti_epilogue *epilogue) {
+                                size_t n_tensors, eti_epilogue *epilogue) {
   const char *text = NULL;
-  const et_value *const list = args[i + 2];
   number_list numbers = {.n = 0};
   bool present = false;
   ET_TRY(eti_arg_string(ctx, args, i, &text));
   ET_TRY(eti_arg_optional_doubles(ctx, args, i + 1, &present, numbers.values,
                                   sizeof numbers.values / sizeof numbers.values[0], &numbers.n));
-  ET_CHECK(text != NULL && list != NULL && list->tag == ET_TENSOR_LIST &&
-               list->n <= ETI_EPILOGUE_TENSORS,
-           ctx->err, ET_INVALID_PROGRAM,
+  ET_CHECK(text != NULL && n_tensors <= ETI_EPILOGUE_TENSORS, ctx->err, ET_INVALID_PROGRAM,
            "epilogue: expected a text and a list of at most %d tensors, got %s and %zu tensors",
-           (int)ETI_EPILOGUE_TENSORS, text == NULL ? "no text" : "a text",
-           list != NULL && list->tag == ET_TENSOR_LIST ? (size_t)list->n : 0);
-  *epilogue = (eti_epilogue){.n_tensors = list->n};
+           (int)ETI_EPILOGUE_TENSORS, text == NULL ? "no text" : "a text", n_tensors);
+  *epilogue = (eti_epilogue){.n_tensors = n_tensors};
   for (size_t length; *text != '\0'; text += length) {
     while (*text == ' ') text++;
     length = strcspn(text, " ");
@@ -178,16 +174,25 @@ bool eti_epilogue_is_absent(et_value *const *args, size_t i) {
 }
 
 // Measuring parses as well: a text that loading would refuse is refused before memory is claimed.
-et_status eti_epilogue_prepare(et_prepare_ctx *ctx, et_value *const *args, size_t i,
-                               const eti_epilogue **out) {
+et_status eti_epilogue_prepare_steps(et_prepare_ctx *ctx, et_value *const *args, size_t i,
+                                     size_t n_tensors, const eti_epilogue **out) {
   const et_kernel_ctx k = eti_prepare_args(ctx);
   eti_epilogue parsed;
-  ET_TRY(parse_epilogue(&k, args, i, &parsed));
+  ET_TRY(parse_epilogue(&k, args, i, n_tensors, &parsed));
   eti_epilogue *const kept = et_prepare_alloc(ctx, sizeof *kept, _Alignof(eti_epilogue));
   if (kept == NULL) return et_prepare_status(ctx);
   *kept = parsed;
   *out = kept;
   return ET_OK;
+}
+
+et_status eti_epilogue_prepare(et_prepare_ctx *ctx, et_value *const *args, size_t i,
+                               const eti_epilogue **out) {
+  const et_kernel_ctx k = eti_prepare_args(ctx);
+  const et_value *const list = args[i + 2];
+  ET_CHECK(list != NULL && list->tag == ET_TENSOR_LIST, k.err, ET_INVALID_PROGRAM,
+           "epilogue: expected a list of tensors, got %s", eti_kind_name(list));
+  return eti_epilogue_prepare_steps(ctx, args, i, list->n, out);
 }
 
 et_status eti_epilogue_prepare_optional(et_prepare_ctx *ctx, et_value *const *args, size_t i,

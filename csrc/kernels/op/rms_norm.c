@@ -1,13 +1,9 @@
 // rms_norm.c — executorch_py::rms_norm: rows of f32 divided by their root mean square, times a
-// weight for each element: x[i] · (1 / √(Σ x² / n + eps)) · w[i]. Sums have the order of
-// micro/eltwise (64 lanes), products that of micro/rows/row_norm.h, so every instruction set gives
-// the same bits. Knows no other layout than contiguous rows.
+// weight for each element. Relies on lib/rms_norm_row.h, which defines the arithmetic. Knows no
+// other layout than contiguous rows.
 #include "kernels/kernel.h"
-#include "kernels/micro/eltwise/eltwise.h"
-#include "kernels/micro/rows/row_norm.h"
+#include "kernels/lib/rms_norm_row.h"
 #include "kernels/ops.h"
-
-#include <math.h>
 
 // Entries of the tables that this file calls directly.
 ETI_USES(rows, row_sum_square_diff)
@@ -24,12 +20,8 @@ typedef struct norm {
 
 static void norm_rows(void *ctx, size_t begin, size_t end) {
   const norm *const r = ctx;
-  const eti_eltwise *const sums = eti_eltwise_get();
-  const eti_row_norm_micro *const products = eti_row_norm_micro_best(ETI_ROW_NORM_F32);
   for (size_t row = begin; row < end; row++) {
-    const float *const x = r->x + row * r->n;
-    const double mean = (double)sums->row_sum_square_diff(x, r->n, 0.0f) / (double)r->n;
-    products->normalize(r->out + row * r->n, x, 0.0, 1.0 / sqrt(mean + r->eps), r->w, NULL, r->n);
+    eti_rms_norm_row(r->out + row * r->n, r->x + row * r->n, r->w, r->eps, r->n);
   }
 }
 

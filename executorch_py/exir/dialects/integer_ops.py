@@ -9,7 +9,8 @@ even:
     f32     (sum - zero_point · sums) · (input_scale · scale) + addend
     groups  ((sum · scale of each group, added) - zero_point · sums) · input_scale + addend; where
             groups have minimums, the sum of the group's terms · its minimum is added, too;
-            rows of f32 without input_scale are quantized first, and a residual is added last
+            rows of f32 without input_scale are quantized first, after a root mean square norm
+            (norm_ops.py) where norm_eps is a number, and a residual is added last
 
 embedding_groups looks up rows of a weight that is packed for qlinear_groups.
 
@@ -25,6 +26,7 @@ from typing import Any
 import torch
 from torch.library import Library
 
+from executorch_py.exir.dialects import norm_ops
 from executorch_py.exir.dialects.quantized_ops import quantized_tokens
 
 LIBRARY = "executorch_py"
@@ -270,8 +272,12 @@ def _linear_groups(
     group: int,
     channels: int,
     residual: torch.Tensor | None = None,
+    norm_weight: torch.Tensor | None = None,
+    norm_eps: float | None = None,
 ) -> torch.Tensor:
     groups = input.shape[-1] // group
+    if norm_eps is not None:
+        input = norm_ops.RMS_NORM(input, norm_weight, norm_eps)
     if scale is None or zero_point is None:
         input, scale, zero_point = _quantized_rows(input)
     matrices = unpacked_groups(weight, channels, groups, group).to(torch.float64)
@@ -407,7 +413,7 @@ _DEFINITIONS: tuple[tuple[str, str, Callable[..., torch.Tensor]], ...] = (
         "qlinear_groups",
         "Tensor input, Tensor? scale, Tensor? zero_point, Tensor weight, Tensor scales, "
         "Tensor? zero_points, Tensor? minimums, Tensor sums, Tensor addends, int group, "
-        "int channels, Tensor? residual=None",
+        "int channels, Tensor? residual=None, Tensor? norm_weight=None, float? norm_eps=None",
         _linear_groups,
     ),
     (

@@ -50,6 +50,7 @@ from executorch_py.exir.passes.lower.spec_prop import PropagateSpecs
 from executorch_py.exir.passes.lower.weights_to_outputs import WeightsToOutputs
 from executorch_py.exir.passes.quantized.commute_quantize import CommuteQuantize
 from executorch_py.exir.passes.quantized.decompose_affine import DecomposeAffine
+from executorch_py.exir.passes.quantized.join_products import JoinProducts
 from executorch_py.exir.passes.quantized.lower_to_integer_ops import LowerToIntegerOps
 from executorch_py.exir.passes.quantized.per_token_qparams import PerChannelWeights, PerTokenQparams
 from executorch_py.exir.passes.quantized.weight_only_quantization import WeightOnlyQuantization
@@ -148,6 +149,8 @@ TO_EXECUTORCH: tuple[Step, ...] = (
     Step(ConvLayouts, lambda c: c.choose_layouts and c.own_operators),
     # After the passes that match single operators; before writes to tensors that epilogues read.
     Step(FuseEpilogues, lambda c: c.own_operators),
+    # After epilogues, whose steps it merges with two products.
+    Step(JoinProducts, lambda c: c.own_operators),
     # After layouts and epilogues, which know operators of f32.
     Step(Bf16Products, lambda c: c.precision == "bf16"),
     # After epilogues, which the convolutions that it replaces have then.

@@ -458,6 +458,7 @@ static void products_with_stored_panels_have_the_same_bits(void) {
     const eti_gemm_kernel *const kernel = eti_gemm_kernel_of_isa(ETI_ACC_F32, isa);
     for (size_t i = 0; kernel != NULL && i < 12u * 4u * 3u; i++) {
       const size_t n = ns[i % 12], m = ms[i / 12 % 4], k = ks[i / 48];
+      if (m * n * k > 24u * 1000 * 1000) continue;  // minutes under a sanitizer
       EXPECT(stored_b_is_as_packed(kernel, m, n, k, false, 1u << 20));
       EXPECT(stored_b_is_as_packed(kernel, m, n, k, true, 1u << 20));
       EXPECT(stored_b_is_as_packed(kernel, m, n, k, i % 2 == 0, 20000));

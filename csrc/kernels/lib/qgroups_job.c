@@ -121,10 +121,9 @@ static bool scratch_sizes(const eti_qgroups_job *job, size_t bytes[PARTS]) {
   const size_t parts =
       job->micro->begins == NULL ? 0 : eti_qgroups_parts(job->group, job->n_groups);
   // More rows never need less, so that what suffices for the most rows suffices for fewer.
-  const size_t rows = eti_at_most(job->m, MAX_ROWS),
-               columns = eti_at_most(job->products[0].n, TILE_FLOATS);
-  const size_t whole = eti_div_up(columns, NR) * NR * rows;
-  const size_t of_tile = job->steps == NULL ? 0 : eti_at_most(whole, TILE_FLOATS);
+  const size_t rows = eti_at_most(job->m, MAX_ROWS);
+  const size_t columns = job->is_gated ? eti_at_most(job->products[0].n, TILE_FLOATS) : 0;
+  const size_t of_tile = eti_at_most(eti_round_up(columns, NR) * rows, TILE_FLOATS);
   const size_t of_norm = job->is_normalized ? job->n_terms : 0;
   const size_t each[PARTS] = {
       parts * sizeof(int32_t),
@@ -364,7 +363,7 @@ static void run_slots(void *ctx, size_t begin, size_t end) {
       } else {
         eti_row_qparams_get(&job->numbers, first, b.m, scales, zeros);
       }
-      if (job->steps != NULL) {
+      if (job->is_gated) {
         multiply_two(r, &b, from, to, slot_of(r, slot));
       } else {
         multiply_all(r, &b, from, to);
@@ -388,7 +387,7 @@ et_status eti_qgroups_run(const et_kernel_ctx *ctx, const eti_qgroups_job *job) 
   double n = 0;
   for (size_t i = 0; i < job->n_products; i++) {
     n += (double)job->products[i].n;
-    if (i == 0 || job->steps == NULL) r.panels += eti_div_up(job->products[i].n, NR);
+    if (i == 0 || !job->is_gated) r.panels += eti_div_up(job->products[i].n, NR);
   }
   if (job->m == 0 || r.panels == 0) return ET_OK;
   ET_TRY(place_rows(ctx, &r));

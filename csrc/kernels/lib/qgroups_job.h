@@ -41,8 +41,8 @@ typedef struct eti_qgroups_job {
   size_t n_products;
   eti_qgroups_product products[ETI_QGROUPS_MAX_PRODUCTS];
   const float *residual;      // added to the only result; or NULL
-  const eti_epilogue *steps;  // on the first of two results, with the second as its tensor: the
-                              // first one's `out` has what comes of it; or NULL
+  bool is_gated;              // `steps` on the first of two results, with the second as their
+  const eti_epilogue *steps;  // tensor, give the only result, in the first one's `out`
 } eti_qgroups_job;
 
 // Begins a job with rows of i8 or f32 and a number of terms of a group, both checked.

@@ -16,8 +16,9 @@ from typing import Any
 import torch
 from torch.library import Library, register_fake
 
-from executorch_py.exir.dialects import integer_ops, norm_ops
-from executorch_py.exir.dialects.own_ops import LIBRARY, apply_epilogue
+from executorch_py.exir.dialects import norm_ops
+from executorch_py.exir.dialects.integer_ops import LIBRARY
+from executorch_py.exir.dialects.own_ops import apply_epilogue
 
 # The greatest number of weights of a call (csrc/kernels/lib/qgroups_job.h).
 MAX_PRODUCTS = 8
@@ -100,7 +101,6 @@ def _define() -> Library:
     return library
 
 
-assert integer_ops.LIBRARY == LIBRARY  # which has the operators that these call
 _LIBRARY = _define()
 JOINT = torch.ops.executorch_py.joint_qlinear_groups.default
 GATED = torch.ops.executorch_py.gated_qlinear_groups.default

@@ -170,9 +170,7 @@ static et_status read_joint(const et_kernel_ctx *ctx, et_value *const *args, eti
   for (size_t i = 0; i < n; i++) {
     et_tensor *const out = eti_list_tensor(outs, i);
     ET_CHECK(out != NULL, ctx->err, ET_INVALID_PROGRAM,
-             "out: element %zu: expected a tensor, got "
-             "None",
-             i);
+             "out: element %zu: expected a tensor, got None", i);
     ET_TRY(eti_qgroups_resize(ctx, job, job->products[i].n, out));
     job->products[i].out = out->data;
   }
@@ -203,6 +201,7 @@ static et_status read_gated(const et_kernel_ctx *ctx, et_value *const *args, eti
   ET_TRY(read_normalized_rows(ctx, args, job));
   ET_TRY(eti_arg_int(ctx, args, JOINT_CHANNELS, &columns[0]));
   columns[1] = columns[0];
+  job->is_gated = true;
   ET_TRY(read_products(ctx, args, columns, 2, job));
   ET_TRY(eti_arg_tensor(ctx, args, GATED_OUT, &out));
   ET_TRY(eti_qgroups_resize(ctx, job, job->products[0].n, out));
@@ -226,9 +225,6 @@ et_status prepare_gated_qlinear_groups_out(et_prepare_ctx *ctx, et_value *const 
   ET_TRY(read_gated(&k, args, &job));
   ET_TRY(eti_epilogue_prepare_steps(ctx, args, STEPS, 1, &steps));
   ctx->state = (void *)(uintptr_t)steps;
-  // While memory is measured there are no steps yet; scratch only depends on whether there are.
-  static const eti_epilogue some;
-  job.steps = &some;
   eti_qgroups_prepare(ctx, &job);
   return ET_OK;
 }

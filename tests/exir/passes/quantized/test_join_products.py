@@ -38,11 +38,10 @@ class Block(torch.nn.Module):
         return y + self.down(self.activation(self.gate(rows)) * self.up(rows))
 
 
-def lower(model: torch.nn.Module, *args: torch.Tensor, target: str = "executorch_py") -> Any:
+def lower(model: torch.nn.Module, *args: torch.Tensor) -> ExecutorchProgramManager:
     quantize_layers(model, 32)
     exported = torch.export.export(model.eval(), args)
-    own = target == "executorch_py"
-    settings = ExecutorchBackendConfig(own_operators=own, target=target)
+    settings = ExecutorchBackendConfig(own_operators=True, target="executorch_py")
     return to_edge(exported).to_executorch(settings)
 
 

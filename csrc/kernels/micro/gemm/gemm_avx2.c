@@ -52,6 +52,7 @@ static inline __m256i mullo64(__m256i a, __m256i b) {
 #define V_ADD(a, b) _mm256_add_pd(a, b)
 #define V_LOAD_N(p, n) _mm256_maskload_pd(p, lanes4(n))
 #define V_STORE_N(p, v, n) _mm256_maskstore_pd(p, lanes4(n), v)
+#define IN_PIECES
 #include "kernels/micro/gemm/gemm_tile.body.h"
 
 #define T uint32_t
@@ -68,6 +69,7 @@ static inline __m256i mullo64(__m256i a, __m256i b) {
 #define V_ADD(a, b) _mm256_add_epi32(a, b)
 #define V_LOAD_N(p, n) _mm256_maskload_epi32((const int *)(p), lanes8(n))
 #define V_STORE_N(p, v, n) _mm256_maskstore_epi32((int *)(p), lanes8(n), v)
+#define IN_PIECES
 #include "kernels/micro/gemm/gemm_tile.body.h"
 
 #define T uint64_t
@@ -84,6 +86,7 @@ static inline __m256i mullo64(__m256i a, __m256i b) {
 #define V_ADD(a, b) _mm256_add_epi64(a, b)
 #define V_LOAD_N(p, n) _mm256_maskload_epi64((const long long *)(const void *)(p), lanes4(n))
 #define V_STORE_N(p, v, n) _mm256_maskstore_epi64((long long *)(void *)(p), lanes4(n), v)
+#define IN_PIECES
 #include "kernels/micro/gemm/gemm_tile.body.h"
 
 const eti_gemm_kernel eti_gemm_avx2[ETI_ACC_COUNT] = {

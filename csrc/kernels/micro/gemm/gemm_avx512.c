@@ -103,6 +103,7 @@ static void pack_rows_f32__avx512(void *dst, size_t width, const void *src, size
 #define V_ADD(a, b) _mm512_add_pd(a, b)
 #define V_LOAD_N(p, n) _mm512_maskz_loadu_pd(lanes8(n), p)
 #define V_STORE_N(p, v, n) _mm512_mask_storeu_pd(p, lanes8(n), v)
+#define IN_PIECES
 #include "kernels/micro/gemm/gemm_tile.body.h"
 
 const eti_gemm_kernel eti_gemm_avx512[ETI_ACC_COUNT] = {

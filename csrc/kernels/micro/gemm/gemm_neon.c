@@ -1,7 +1,7 @@
-// gemm_neon.c — the micro-kernel with 128-bit vectors: 8 rows × 3 vectors use 24 of the 32
-// registers for accumulators, three for the row of B and the rest for broadcasts of A. NEON has no
-// 64-bit multiplication, so i64 uses the plain C file. For AArch64, which always has NEON (the
-// plain C of the norm, pool and elementwise loops is vectorised with it).
+// gemm_neon.c — the micro-kernel with 128-bit vectors: 6 rows × 4 vectors use 24 of the 32
+// registers for accumulators, the rest for elements of A and vectors of B. NEON has no 64-bit
+// multiplication, so i64 uses the plain C file. For AArch64, which always has NEON (the plain C of
+// the norm, pool and elementwise loops is vectorised with it).
 #include "kernels/micro/gemm/gemm.h"
 
 #include <arm_neon.h>
@@ -69,6 +69,7 @@ static inline float32x4_t limit(float32x4_t v, float32x4_t low, float32x4_t high
 #define V_STORE(p, v) vst1q_f32(p, v)
 #define FACTOR float
 #define V_FACTOR(x) (x)
+#define BY_VECTORS
 #define V_FMA(a, b, c) fma_f32(a, b, c)
 #define V_ADD(a, b) vaddq_f32(a, b)
 #define V_LIMIT(v, low, high, plus) limit(v, low, high, plus)
@@ -80,27 +81,29 @@ static inline float32x4_t limit(float32x4_t v, float32x4_t low, float32x4_t high
 #define SUFFIX f64__neon
 #define VEC float64x2_t
 #define LANES 2
-#define MR 8
-#define ROWS_MR 8
-#define NV 3
+#define MR 6
+#define ROWS_MR 6
+#define NV 4
 #define V_SET1(x) vdupq_n_f64(x)
 #define V_LOAD(p) vld1q_f64(p)
 #define V_STORE(p, v) vst1q_f64(p, v)
 #define FACTOR double
 #define V_FACTOR(x) (x)
+#define BY_VECTORS
 #define V_FMA(a, b, c) fma_f64(a, b, c)
 #define V_ADD(a, b) vaddq_f64(a, b)
 #define V_LOAD_N(p, n) load_f64(p, n)
 #define V_STORE_N(p, v, n) store_f64(p, v, n)
+#define IN_PIECES
 #include "kernels/micro/gemm/gemm_tile.body.h"
 
 #define T uint32_t
 #define SUFFIX i32__neon
 #define VEC uint32x4_t
 #define LANES 4
-#define MR 8
-#define ROWS_MR 8
-#define NV 3
+#define MR 6
+#define ROWS_MR 6
+#define NV 4
 #define V_SET1(x) vdupq_n_u32(x)
 #define V_LOAD(p) vld1q_u32(p)
 #define V_STORE(p, v) vst1q_u32(p, v)
@@ -108,6 +111,7 @@ static inline float32x4_t limit(float32x4_t v, float32x4_t low, float32x4_t high
 #define V_ADD(a, b) vaddq_u32(a, b)
 #define V_LOAD_N(p, n) load_u32(p, n)
 #define V_STORE_N(p, v, n) store_u32(p, v, n)
+#define IN_PIECES
 #include "kernels/micro/gemm/gemm_tile.body.h"
 
 const eti_gemm_kernel eti_gemm_neon[ETI_ACC_COUNT] = {
@@ -115,11 +119,11 @@ const eti_gemm_kernel eti_gemm_neon[ETI_ACC_COUNT] = {
                      ETI_GEMM_BUILT(F32, tile_rows_f32__neon),
                      ETI_GEMM_BUILT(F32, pack_rows_f32__neon),
                      ETI_GEMM_BUILT(F32, tile_row_f32__neon), ETI_GEMM_BUILT(F32, limit_f32__neon)},
-    [ETI_ACC_F64] = {ET_F64, 8, 8, 6, 8, ETI_GEMM_BUILT(F64, tile_f64__neon),
+    [ETI_ACC_F64] = {ET_F64, 8, 6, 8, 6, ETI_GEMM_BUILT(F64, tile_f64__neon),
                      ETI_GEMM_BUILT(F64, tile_rows_f64__neon),
                      ETI_GEMM_BUILT(F64, pack_rows_f64__neon),
                      ETI_GEMM_BUILT(F64, tile_row_f64__neon), NULL},
-    [ETI_ACC_I32] = {ET_I32, 4, 8, 12, 8, ETI_GEMM_BUILT(I32, tile_i32__neon),
+    [ETI_ACC_I32] = {ET_I32, 4, 6, 16, 6, ETI_GEMM_BUILT(I32, tile_i32__neon),
                      ETI_GEMM_BUILT(I32, tile_rows_i32__neon),
                      ETI_GEMM_BUILT(I32, pack_rows_i32__neon),
                      ETI_GEMM_BUILT(I32, tile_row_i32__neon)},

@@ -37,6 +37,7 @@
 #define V_ADD(a, b) ((a) + (b))
 #define V_LOAD_N(p, n) (*(p))
 #define V_STORE_N(p, v, n) (*(p) = (v))
+#define IN_PIECES
 #include "kernels/micro/gemm/gemm_tile.body.h"
 
 // Unsigned, so that overflow wraps instead of being undefined.
@@ -54,6 +55,7 @@
 #define V_ADD(a, b) ((a) + (b))
 #define V_LOAD_N(p, n) (*(p))
 #define V_STORE_N(p, v, n) (*(p) = (v))
+#define IN_PIECES
 #include "kernels/micro/gemm/gemm_tile.body.h"
 
 #define T uint64_t
@@ -70,6 +72,7 @@
 #define V_ADD(a, b) ((a) + (b))
 #define V_LOAD_N(p, n) (*(p))
 #define V_STORE_N(p, v, n) (*(p) = (v))
+#define IN_PIECES
 #include "kernels/micro/gemm/gemm_tile.body.h"
 
 const eti_gemm_kernel eti_gemm_scalar[ETI_ACC_COUNT] = {

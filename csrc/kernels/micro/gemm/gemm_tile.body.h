@@ -11,6 +11,11 @@
 //   V_LOAD_N(p, n) V_STORE_N(p, v, n)   the first n lanes, 1 ≤ n < LANES
 //   B_GAPS                              defined when nr > ETI_GEMM_STORED = LANES: B may have gaps
 //   PACK_ROWS                           defined when the including file has a pack_rows of its own
+//   IN_PIECES                           defined for few sizes of tiles; the others are computed in
+//                                       pieces. Each size is a copy of the loops
+//   BY_VECTORS                          defined to multiply by one vector of B after the other,
+//   with
+//                                       an element of A of each row in registers
 // A tile keeps m × NV accumulators in registers; each k costs NV loads of B, m broadcasts of A and
 // m · NV FMAs. MR is chosen so that the accumulators, one row of B and one broadcast fill the
 // register file; ROWS_MR also so that a pointer to each row stays in a register.
@@ -130,10 +135,16 @@ INLINE void FN(tile_of)(const eti_gemm_tile *t, const size_t m, const size_t nv,
       __builtin_prefetch(ahead, 0, 2);
       ahead += ahead_step;
       for (size_t v = 0; v < nv; v++) bv[v] = LOAD_EDGE(b + B_AT(v), v);
+#ifdef BY_VECTORS
+      for (size_t v = 0; v < nv; v++) {
+        for (size_t i = 0; i < m; i++) acc[i][v] = V_FMA(V_FACTOR(a[i]), bv[v], acc[i][v]);
+      }
+#else
       for (size_t i = 0; i < m; i++) {
         const FACTOR av = V_FACTOR(a[i]);
         for (size_t v = 0; v < nv; v++) acc[i][v] = V_FMA(av, bv[v], acc[i][v]);
       }
+#endif
       a += a_step;
       b += b_step;
     }
@@ -143,9 +154,9 @@ INLINE void FN(tile_of)(const eti_gemm_tile *t, const size_t m, const size_t nv,
   } while (left > 0);
 }
 
-// Computes the same sum with A as rows.
+// Computes the same sum with A as rows: the first m of the n_rows whose pointers are in a segment.
 INLINE void FN(rows_of)(const eti_gemm_tile *t, const size_t m, const size_t nv, const bool whole,
-                        const size_t tail) {
+                        const size_t tail, const size_t n_rows) {
   VEC acc[MR][NV];
   FN(start)(acc, t, m, nv, whole, tail);
   const void *const *rows = t->rows;
@@ -163,7 +174,7 @@ INLINE void FN(rows_of)(const eti_gemm_tile *t, const size_t m, const size_t nv,
     while (in_chunk > 0) {
       if (in_segment == 0) {
         for (size_t i = 0; i < m; i++) p[i] = rows[i];
-        rows += m;
+        rows += n_rows;
         in_segment = t->segment;
       }
       const size_t n = in_segment < in_chunk ? in_segment : in_chunk;
@@ -172,10 +183,16 @@ INLINE void FN(rows_of)(const eti_gemm_tile *t, const size_t m, const size_t nv,
         __builtin_prefetch(ahead, 0, 2);
         ahead += ahead_step;
         for (size_t v = 0; v < nv; v++) bv[v] = LOAD_EDGE(b + B_AT(v), v);
+#ifdef BY_VECTORS
+        for (size_t v = 0; v < nv; v++) {
+          for (size_t i = 0; i < m; i++) acc[i][v] = V_FMA(V_FACTOR(p[i][k]), bv[v], acc[i][v]);
+        }
+#else
         for (size_t i = 0; i < m; i++) {
           const FACTOR av = V_FACTOR(p[i][k]);
           for (size_t v = 0; v < nv; v++) acc[i][v] = V_FMA(av, bv[v], acc[i][v]);
         }
+#endif
         b += b_step;
       }
       for (size_t i = 0; i < m; i++) p[i] += n;
@@ -250,23 +267,76 @@ static void FN(tile_row)(const eti_gemm_tile *t) {
   FN(row_of)(t, 0, ETI_GEMM_ROW_PANELS);
 }
 
+// Computes m rows and nv vectors of columns; all but the tail and n_rows are constants.
+INLINE void FN(sum_of)(const eti_gemm_tile *t, const size_t m, const size_t nv, const bool whole,
+                       const size_t tail, const bool as_rows, const size_t n_rows) {
+  if (as_rows) {
+    FN(rows_of)(t, m, nv, whole, tail, n_rows);
+  } else {
+    FN(tile_of)(t, m, nv, whole, tail);
+  }
+}
+
+#ifdef IN_PIECES
+// The part of a tile from row i and column j on.
+INLINE eti_gemm_tile FN(part_of)(const eti_gemm_tile *t, const size_t i, const size_t j,
+                                 const bool as_rows) {
+  eti_gemm_tile part = *t;
+  if (as_rows) {
+    part.rows = t->rows + i;
+  } else {
+    part.a = (const T *)t->a + i;
+  }
+  part.b = (const T *)t->b + j;
+  part.c = (T *)t->c + i * t->c_step + j;
+  if (t->init == ETI_GEMM_ROWS) part.bias = (const T *)t->bias + i;
+  if (t->init == ETI_GEMM_COLS) part.bias = (const T *)t->bias + j;
+  return part;
+}
+
+// Computes m of the n_rows rows, from row i on; m and as_rows are constants.
+INLINE void FN(tile_width)(const eti_gemm_tile *t, const size_t i, const size_t m, const size_t n,
+                           const bool as_rows, const size_t n_rows) {
+  if (n == LANES * NV) {
+    const eti_gemm_tile part = FN(part_of)(t, i, 0, as_rows);
+    FN(sum_of)(&part, m, NV, true, 0, as_rows, n_rows);
+    return;
+  }
+  size_t j = 0;
+  for (; j + LANES <= n; j += LANES) {
+    const eti_gemm_tile part = FN(part_of)(t, i, j, as_rows);
+    FN(sum_of)(&part, m, 1, true, 0, as_rows, n_rows);
+  }
+  if (j < n) {
+    const eti_gemm_tile part = FN(part_of)(t, i, j, as_rows);
+    FN(sum_of)(&part, m, 1, false, n - j, as_rows, n_rows);
+  }
+}
+
+#define HEIGHTS_4(X, f, rows) X(f, rows, 1) X(f, rows, 2) X(f, rows, 4)
+#define HEIGHTS_6(X, f, rows) HEIGHTS_4(X, f, rows) X(f, rows, 6)
+#define HEIGHTS_8(X, f, rows) HEIGHTS_4(X, f, rows) X(f, rows, 8)
+#define HEIGHTS_14(X, f, rows) HEIGHTS_8(X, f, rows) X(f, rows, 14)
+// The greatest of these heights for the rows that are left; mr is one of them.
+#define HEIGHT_OF(left, mr) \
+  ((left) >= (mr) ? (mr) : (left) >= 8 ? 8 : (left) >= 4 ? 4 : (left) >= 2 ? 2 : 1)
+#else
 // nv and as_rows are constants, too.
 INLINE void FN(tile_vectors)(const eti_gemm_tile *t, const size_t m, const size_t nv,
                              const size_t n, const bool as_rows) {
   const size_t tail = n - LANES * (nv - 1);
-  if (as_rows && tail == LANES) {
-    FN(rows_of)(t, m, nv, true, 0);
-  } else if (as_rows) {
-    FN(rows_of)(t, m, nv, false, tail);
-  } else if (tail == LANES) {
-    FN(tile_of)(t, m, nv, true, 0);
+  if (tail == LANES) {
+    FN(sum_of)(t, m, nv, true, 0, as_rows, m);
   } else {
-    FN(tile_of)(t, m, nv, false, tail);
+    FN(sum_of)(t, m, nv, false, tail, as_rows, m);
   }
 }
 
-INLINE void FN(tile_width)(const eti_gemm_tile *t, const size_t m, const size_t n,
-                           const bool as_rows) {
+// Computes the tile of m = n_rows rows; i is 0.
+INLINE void FN(tile_width)(const eti_gemm_tile *t, const size_t i, const size_t m, const size_t n,
+                           const bool as_rows, const size_t n_rows) {
+  (void)i;
+  (void)n_rows;
 #if NV > 3
   if (n > 3 * LANES) {
     FN(tile_vectors)(t, m, 4, n, as_rows);
@@ -286,49 +356,53 @@ INLINE void FN(tile_width)(const eti_gemm_tile *t, const size_t m, const size_t 
   }
 }
 
-// as_rows is a constant and m at most mr. Sanitizer builds have one copy for all m, since more
-// would take minutes to compile.
-INLINE void FN(tile_height)(const eti_gemm_tile *t, const size_t m, const size_t n,
-                            const bool as_rows, const size_t mr) {
-#if defined(ET_DEBUG)
-  (void)mr;
-  FN(tile_width)(t, m, n, as_rows);
+#define HEIGHTS_4(X, f, rows) X(f, rows, 1) X(f, rows, 2) X(f, rows, 3) X(f, rows, 4)
+#define HEIGHTS_6(X, f, rows) HEIGHTS_4(X, f, rows) X(f, rows, 5) X(f, rows, 6)
+#define HEIGHTS_8(X, f, rows) HEIGHTS_6(X, f, rows) X(f, rows, 7) X(f, rows, 8)
+#define HEIGHTS_14(X, f, rows) \
+  HEIGHTS_8(X, f, rows)        \
+  X(f, rows, 9) X(f, rows, 10) X(f, rows, 11) X(f, rows, 12) X(f, rows, 13) X(f, rows, 14)
+#define HEIGHT_OF(left, mr) (left)
+#endif
+
+// Each height is a function: gcc's time grows with the square of a function's size. Sanitizer
+// builds have one copy for all heights, since more would take minutes to compile.
+#ifdef ET_DEBUG
+#define EACH_HEIGHT(mr, X, f, rows) X(f, rows, height)
+#define DEFINE(f, rows, h)
+#define RUN(f, rows, h) FN(tile_width)(t, i, h, n, rows, m);
 #else
-  if (m == 1 && mr >= 1) FN(tile_width)(t, 1, n, as_rows);
-  if (m == 2 && mr >= 2) FN(tile_width)(t, 2, n, as_rows);
-  if (m == 3 && mr >= 3) FN(tile_width)(t, 3, n, as_rows);
-  if (m == 4 && mr >= 4) FN(tile_width)(t, 4, n, as_rows);
-#if MR > 4
-  if (m == 5 && mr >= 5) FN(tile_width)(t, 5, n, as_rows);
-  if (m == 6 && mr >= 6) FN(tile_width)(t, 6, n, as_rows);
+#define EACH_HEIGHT(mr, X, f, rows) CAT(HEIGHTS, mr)(X, f, rows)
+#define DEFINE(f, rows, h)                                                                    \
+  static __attribute__((noinline)) void CAT(f, h)(const eti_gemm_tile *t, size_t i, size_t n, \
+                                                  size_t n_rows) {                            \
+    FN(tile_width)(t, i, h, n, rows, n_rows);                                                 \
+  }
+#define RUN(f, rows, h) \
+  if (height == (h)) CAT(f, h)(t, i, n, m);
 #endif
-#if MR > 6
-  if (m == 7 && mr >= 7) FN(tile_width)(t, 7, n, as_rows);
-  if (m == 8 && mr >= 8) FN(tile_width)(t, 8, n, as_rows);
-#endif
-#if MR > 8
-  if (m == 9 && mr >= 9) FN(tile_width)(t, 9, n, as_rows);
-  if (m == 10 && mr >= 10) FN(tile_width)(t, 10, n, as_rows);
-  if (m == 11 && mr >= 11) FN(tile_width)(t, 11, n, as_rows);
-  if (m == 12 && mr >= 12) FN(tile_width)(t, 12, n, as_rows);
-  if (m == 13 && mr >= 13) FN(tile_width)(t, 13, n, as_rows);
-  if (m == 14 && mr >= 14) FN(tile_width)(t, 14, n, as_rows);
-#endif
-#endif
-}
+
+EACH_HEIGHT(MR, DEFINE, FN(tile), false)
+EACH_HEIGHT(ROWS_MR, DEFINE, FN(tile_rows), true)
 
 static void FN(tile)(const eti_gemm_tile *t, size_t m, size_t n) {
   ET_ASSERT(m >= 1 && m <= MR && n >= 1 && n <= (size_t)LANES * NV);
   ET_ASSERT(FN(has_c)(t) && ETI_HOLDS(t->a, t->k, T) && ETI_HOLDS(t->b, t->k, T));
   ET_ASSERT(m == 1 || t->c_step >= n);
-  FN(tile_height)(t, m, n, false, MR);
+  for (size_t i = 0, height; i < m; i += height) {
+    height = HEIGHT_OF(m - i, MR);
+    EACH_HEIGHT(MR, RUN, FN(tile), false)
+  }
 }
 
 static void FN(tile_rows)(const eti_gemm_tile *t, size_t m, size_t n) {
   ET_ASSERT(m >= 1 && m <= ROWS_MR && n >= 1 && n <= (size_t)LANES * NV);
   ET_ASSERT(FN(has_c)(t) && ETI_HOLDS(t->b, 1, T) && ETI_HOLDS(t->rows, 1, void *));
   ET_ASSERT(t->segment > 0 && (m == 1 || t->c_step >= n));
-  FN(tile_height)(t, m, n, true, ROWS_MR);
+  for (size_t i = 0, height; i < m; i += height) {
+    height = HEIGHT_OF(m - i, ROWS_MR);
+    EACH_HEIGHT(ROWS_MR, RUN, FN(tile_rows), true)
+  }
 }
 
 #ifdef V_LIMIT
@@ -373,6 +447,7 @@ static void FN(pack_rows)(void *dst, size_t width, const void *src, size_t row_s
 #undef NV
 #undef V_SET1
 #undef FACTOR
+#undef BY_VECTORS
 #undef V_FACTOR
 #undef V_LOAD
 #undef V_STORE
@@ -381,5 +456,14 @@ static void FN(pack_rows)(void *dst, size_t width, const void *src, size_t row_s
 #undef V_LOAD_N
 #undef V_STORE_N
 #undef PACK_ROWS
+#undef IN_PIECES
+#undef HEIGHTS_4
+#undef HEIGHTS_6
+#undef HEIGHTS_8
+#undef HEIGHTS_14
+#undef HEIGHT_OF
+#undef EACH_HEIGHT
+#undef DEFINE
+#undef RUN
 #undef B_GAPS
 #undef V_LIMIT

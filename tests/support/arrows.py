@@ -130,6 +130,7 @@ C_ARROWS: dict[str, set[str]] = {
 
 _EXIR = "executorch_py.exir"
 _XNNPACK = "executorch_py.backends.xnnpack"
+_LLM = "executorch_py.extension.llm"
 
 
 def _exir(*rooms: str) -> set[str]:
@@ -262,6 +263,8 @@ LAZY_UPWARD: set[tuple[str, str]] = {
     # A delegate lowers itself alone, as upstream's LoweredBackendModule.buffer() does.
     (f"{_EXIR}.backend.lowered_module", f"{_EXIR}.program"),
     (f"{_EXIR}.backend.lowered_module", f"{_EXIR}.program.config"),
+    # A configuration is made from arguments by a class method, as upstream's is.
+    (f"{_LLM}.export.config.llm_config", f"{_LLM}.export.config.from_args"),
     # Operators are kept whole for a partitioner, which is named as a type.
     (f"{_EXIR}.decompose.keep_ops", f"{_EXIR}.backend.partitioner"),
     ("executorch_py.quantizer", f"{_XNNPACK}.quantizer.validate"),

@@ -6,6 +6,7 @@ made; export_llm refuses keys that it does not support.
 
 from __future__ import annotations
 
+import argparse
 import re
 from dataclasses import dataclass, field
 from enum import Enum
@@ -400,3 +401,10 @@ class LlmConfig:
     multimethod: MultimethodConfig = field(default_factory=MultimethodConfig)
     quantization: QuantizationConfig = field(default_factory=QuantizationConfig)
     backend: BackendConfig = field(default_factory=BackendConfig)
+
+    @classmethod
+    def from_args(cls, args: argparse.Namespace) -> LlmConfig:
+        """The configuration of the arguments of older scripts' command lines."""
+        from executorch_py.extension.llm.export.config.from_args import config_of_args
+
+        return config_of_args(args)

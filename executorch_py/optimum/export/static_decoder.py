@@ -7,6 +7,7 @@ have all positions, in layers with windows, too, whose masks hide the keys befor
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +15,7 @@ import torch
 
 from executorch_py.errors import NotSupported
 from executorch_py.extension.llm.custom_ops import custom_ops as custom_ops
-from executorch_py.extension.llm.export.hf_attention import AttentionLayer, connect
+from executorch_py.extension.llm.export.hf_attention import AttentionLayer, connected
 
 NAME = "executorch_py_static"
 
@@ -62,7 +63,8 @@ class StaticDecoder(torch.nn.Module):
                     else (1, layer.heads, capacity, size)
                 )
                 self.register_buffer(f"{name}_cache_{i}", torch.zeros(shape))
-        _connect(model, self.state)
+        with _connected(model, self.state):
+            pass  # raises for a model that cannot be
 
     def forward(self, input_ids: torch.Tensor, cache_position: torch.Tensor) -> torch.Tensor:
         state = self.state
@@ -74,18 +76,18 @@ class StaticDecoder(torch.nn.Module):
             i: (getattr(self, f"key_cache_{i}"), getattr(self, f"value_cache_{i}"))
             for i in self.layers
         }
-        logits: torch.Tensor = self.model(
-            input_ids=input_ids, position_ids=cache_position.unsqueeze(0), use_cache=False
-        ).logits
+        with _connected(self.model, state):
+            logits: torch.Tensor = self.model(
+                input_ids=input_ids, position_ids=cache_position.unsqueeze(0), use_cache=False
+            ).logits
         return logits
 
 
-def _connect(model: Any, state: StaticState) -> None:
+def _connected(model: Any, state: StaticState) -> AbstractContextManager[None]:
     from transformers import AttentionInterface
 
-    connect(model, state)  # type: ignore[arg-type]
     AttentionInterface.register(NAME, attend)
-    model.set_attn_implementation(NAME)
+    return connected(model, state, NAME)
 
 
 def attend(

@@ -10,6 +10,8 @@ transformers.
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,8 +20,10 @@ from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from executorch_py.exir.dialects import attention_ops
 
-# Implementations of attention: of the operator alone, of both kinds of layers, and to find out.
+# Implementations of attention: of the operator alone, of both kinds of layers, and to find out; the
+# model's own, in plain operators.
 NAME, MIXED, PROBE = "executorch_py", "executorch_py_mixed", "executorch_py_probe"
+OWN = "eager"
 _CACHE_NAMES = ("key_cache", "value_cache", "key_scales", "key_sums", "value_scales")
 
 
@@ -203,22 +207,40 @@ def _own_attention(module: Any) -> Any:
 # ---- models
 
 
-def connect(model: Any, state: DecodeState, name: str = NAME) -> None:
-    """Makes the attention of a model of transformers use these caches."""
+@contextmanager
+def implementation(model: Any, name: str) -> Iterator[None]:
+    """A model of transformers has this attention until the end of the block."""
+    before = model.config._attn_implementation
+    model.set_attn_implementation(name)
+    try:
+        yield
+    finally:
+        model.set_attn_implementation(before)
+
+
+@contextmanager
+def connected(model: Any, state: Any, name: str = NAME) -> Iterator[None]:
+    """The attention of a model of transformers uses these caches until the end of the block: those
+    of a DecodeState, or of what the function registered as `name` takes."""
     from transformers import AttentionInterface, AttentionMaskInterface
     from transformers.masking_utils import eager_mask
 
     if getattr(model.config, "use_bidirectional_attention", None):
         raise UnsupportedDecoder("use_bidirectional_attention: expected causal attention, got True")
-    for implementation in (NAME, MIXED, PROBE):
-        AttentionInterface.register(implementation, attend)
+    for each in (NAME, MIXED, PROBE):
+        AttentionInterface.register(each, attend)
     AttentionMaskInterface.register(MIXED, eager_mask)
     AttentionMaskInterface.register(PROBE, _probe_mask)
-    model.set_attn_implementation(name)
     _fill_rotary_tables(model)
-    for module in model.modules():
-        if getattr(module, "layer_idx", None) is not None:
+    layers = [m for m in model.modules() if getattr(m, "layer_idx", None) is not None]
+    with implementation(model, name):
+        for module in layers:
             module.decode_state = state
+        try:
+            yield
+        finally:
+            for module in layers:
+                del module.decode_state
 
 
 def _fill_rotary_tables(model: Any) -> None:

@@ -58,7 +58,8 @@ class Decoder(torch.nn.Module):
             self.cache_names[i] = list(tensors)
             for name, tensor in tensors.items():
                 self.register_buffer(f"{name}_{i}", tensor)
-        hf_attention.connect(model, self.state)
+        with hf_attention.connected(model, self.state):
+            pass  # raises for a model that cannot be
 
     @property
     def n_layers(self) -> int:
@@ -87,9 +88,10 @@ class Decoder(torch.nn.Module):
         }
         positions = (input_pos + torch.arange(tokens.shape[1])).unsqueeze(0)
         keep = 0 if self.all_logits else 1
-        logits: torch.Tensor = self.model(
-            input_ids=tokens, position_ids=positions, use_cache=False, logits_to_keep=keep
-        ).logits
+        with hf_attention.connected(self.model, self.state):
+            logits: torch.Tensor = self.model(
+                input_ids=tokens, position_ids=positions, use_cache=False, logits_to_keep=keep
+            ).logits
         return logits if self.all_logits else logits[:, -1]
 
 

@@ -6,6 +6,7 @@ where a layer fits it. `WholeContextDecoder` has none: it reads all tokens again
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
@@ -65,10 +66,15 @@ class MixedDecoder(torch.nn.Module):
             new |= {name: torch.zeros(shape) for name, shape in plain.items()}
             for name, tensor in new.items():
                 self.register_buffer(f"{name}_{i}", tensor)
-        use_own_attention(model)
-        if self.layers or parts.through_interface:
-            hf_attention.connect(model, self.state, hf_attention.MIXED)
+        with self._attention():
+            pass  # raises for a model that cannot have it
         self.transformers_cache = hf_cache.new_cache(parts.kept, capacity)
+
+    def _attention(self) -> AbstractContextManager[None]:
+        """The attention of the model until the end of the block."""
+        if self.layers or self.parts.through_interface:
+            return hf_attention.connected(self.model, self.state, hf_attention.MIXED)
+        return hf_attention.implementation(self.model, hf_attention.OWN)
 
     def buffers_of(self, names: dict[int, list[str]]) -> dict[int, dict[str, torch.Tensor]]:
         """Caches of each layer by the names that their users give them."""
@@ -119,12 +125,13 @@ class MixedDecoder(torch.nn.Module):
         hf_cache.place(self.transformers_cache, kept, input_pos[0], positions)
         name = cache_argument(self.model)
         assert name is not None
-        logits: torch.Tensor = self.model(
-            input_ids=tokens,
-            use_cache=True,
-            **{name: self.transformers_cache},
-            **position_arguments(self.model, positions, 0 if self.all_logits else 1),
-        ).logits
+        with self._attention():
+            logits: torch.Tensor = self.model(
+                input_ids=tokens,
+                use_cache=True,
+                **{name: self.transformers_cache},
+                **position_arguments(self.model, positions, 0 if self.all_logits else 1),
+            ).logits
         hf_cache.write_back(self.transformers_cache, kept)
         return logits if self.all_logits else logits[:, -1]
 
@@ -140,20 +147,15 @@ class WholeContextDecoder(torch.nn.Module):
         self.model, self.all_logits = model, all_logits
         self.capacity = self.prefill = longest_call(capacity, None)
         self.n_layers = int(getattr(model.config, "num_hidden_layers", 0))
-        use_own_attention(model)
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
         positions = torch.arange(tokens.shape[1])
         keep = 0 if self.all_logits else 1
-        logits: torch.Tensor = self.model(
-            input_ids=tokens, use_cache=False, **position_arguments(self.model, positions, keep)
-        ).logits
+        with hf_attention.implementation(self.model, hf_attention.OWN):
+            logits: torch.Tensor = self.model(
+                input_ids=tokens, use_cache=False, **position_arguments(self.model, positions, keep)
+            ).logits
         return logits if self.all_logits else logits[:, -1]
-
-
-def use_own_attention(model: Any) -> None:
-    """Makes a model use its own attention, in plain operators."""
-    model.set_attn_implementation("eager")
 
 
 def check_calls(decoder: MixedDecoder) -> None:
@@ -168,10 +170,8 @@ def check_calls(decoder: MixedDecoder) -> None:
     )
     model = decoder.model
     with torch.no_grad():
-        use_own_attention(model)
-        wanted = model(input_ids=ids, use_cache=False).logits[0]
-        if decoder.layers or decoder.parts.through_interface:
-            hf_attention.connect(model, decoder.state, hf_attention.MIXED)
+        with hf_attention.implementation(model, hf_attention.OWN):
+            wanted = model(input_ids=ids, use_cache=False).logits[0]
         at, worst = 0, 0.0
         for n in calls:
             if at + n > total:

@@ -98,9 +98,13 @@ def cache_argument(model: Any) -> str | None:
 
 
 def parts_of(model: Any) -> Parts:
-    """The layers of a model of transformers; its attention implementation is changed."""
+    """The layers of a model of transformers."""
     state = DecodeState()
-    hf_attention.connect(model, state, hf_attention.PROBE)
+    with hf_attention.connected(model, state, hf_attention.PROBE):
+        return _parts_of(model, state)
+
+
+def _parts_of(model: Any, state: DecodeState) -> Parts:
     kept, failure = None, None
     try:
         kept = _run_with_cache(model)
@@ -112,7 +116,7 @@ def parts_of(model: Any) -> Parts:
             return Parts(state.layers, {}, None, _owners(model))
         state.layers.clear()
         state.left.clear()
-        model.set_attn_implementation("eager")
+        model.set_attn_implementation(hf_attention.OWN)
         with suppress(Exception):
             kept = _run_with_cache(model)
     owners = _owners(model)
@@ -220,7 +224,7 @@ def unused_layers(model: Any) -> dict[str, str]:
     linear = {n: m for n, m in model.named_modules() if isinstance(m, torch.nn.Linear)}
     hooks = [m.register_forward_pre_hook(lambda m, _: called.add(m)) for m in linear.values()]
     try:
-        model.set_attn_implementation("eager")
+        model.set_attn_implementation(hf_attention.OWN)
         run_without_values(model)
     except Exception:  # a model that is refused later
         return {}

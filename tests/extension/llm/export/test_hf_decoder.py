@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import pytest
@@ -117,6 +118,14 @@ def test_logits_are_those_of_eager_torch_for_a_prompt_and_each_next_token(
     found = [call(method, ids[:, :12], 0)]
     found += [call(method, ids[:, i : i + 1], i) for i in range(12, N_TOKENS)]
     assert_near(torch.cat(found), wanted[0, 11:], F32_LAYERS)
+
+
+def test_a_model_is_the_same_after_its_export() -> None:
+    model, ids = build("Llama", {}), torch.tensor([[3, 4, 5]])
+    before = model(ids).logits
+    export_decoder(Decoder(model, CAPACITY, prefill=8))
+    assert model.config._attn_implementation == build("Llama", {}).config._attn_implementation
+    assert torch.equal(copy.deepcopy(model)(ids).logits, before)
 
 
 def test_all_logits_are_returned_when_they_are_asked_for() -> None:

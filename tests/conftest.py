@@ -33,6 +33,8 @@ TOGETHER = {
     "tests/backends/xnnpack/payload/test_payloads.py",
     "tests/backends/xnnpack/payload/test_upstream_payloads.py",
     "tests/docs/test_site.py",
+    "tests/extension/llm/test_byte_model.py",
+    "tests/extension/llm/test_real_weights.py",
     "tests/test_notebooks.py",
     "tests/test_operator_coverage.py",
     "tests/toolchain/test_op_library.py",

@@ -35,13 +35,13 @@ def measure(
     n_threads: int | None = None,
 ) -> Speed:
     """Times a program with random tokens; InvalidArgument if the context is too short for them."""
+    for name, value in (("prompt", prompt), ("steps", steps), ("rounds", rounds)):
+        if value < 1:
+            raise InvalidArgument(f"{name}: expected 1 or more, got {value}")
     begin = time.perf_counter()
     program = Runtime.get().load_program(path, n_threads=n_threads)
     session = Session(program)
     open_seconds = time.perf_counter() - begin
-    for name, value, least in (("prompt", prompt, 1), ("steps", steps, 1), ("rounds", rounds, 1)):
-        if value < least:
-            raise InvalidArgument(f"{name}: expected {least} or more, got {value}")
     if prompt + steps > session.capacity:
         raise InvalidArgument(
             f"expected prompt and steps within the context of {session.capacity} tokens, got "

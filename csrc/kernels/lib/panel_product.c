@@ -14,8 +14,10 @@ enum {
   MAX_ROWS = 14,  // of a tile, on every instruction set
 };
 
-// Describes the tile of one row and of the columns from `column` on.
-static eti_gemm_tile tile_of(const eti_panel_product *p, size_t nr, size_t column) {
+// Describes the tile of one row and of the columns from `column` on; memory that is read later is
+// prefetched in steps of `ahead_step` bytes.
+static eti_gemm_tile tile_of(const eti_panel_product *p, size_t nr, size_t column,
+                             size_t ahead_step) {
   const size_t step = p->panel_bytes / sizeof(float);
   const float *const first = (const float *)(const void *)p->panels;
   const float *const b = first + column / WIDTH * step + column % WIDTH;
@@ -30,23 +32,23 @@ static eti_gemm_tile tile_of(const eti_panel_product *p, size_t nr, size_t colum
                          .c_step = p->c_step,
                          .init = p->init,
                          .ahead = (const char *)ahead,
-                         .ahead_step = WIDTH * sizeof(float)};
+                         .ahead_step = ahead_step};
 }
 
-static void multiply(const eti_gemm_kernel *kernel, const eti_panel_product *p) {
+static void multiply(const eti_gemm_kernel *kernel, const eti_panel_product *p, size_t ahead_step) {
   const size_t nr = kernel->nr, height = eti_gemm_rows_height(kernel, p->m);
   ET_ASSERT(height <= MAX_ROWS);
   size_t j = 0;
   for (; p->m == 1 && nr >= WIDTH && j + nr * ETI_GEMM_ROW_PANELS <= p->n;
        j += nr * ETI_GEMM_ROW_PANELS) {
-    eti_gemm_tile t = tile_of(p, nr, j);
+    eti_gemm_tile t = tile_of(p, nr, j, ahead_step);
     t.a = p->a;
     t.a_step = 1;
     t.b_panel_step = nr / WIDTH * (p->panel_bytes / sizeof(float));
     kernel->tile_row(&t);
   }
   for (; j < p->n; j += nr) {
-    eti_gemm_tile t = tile_of(p, nr, j);
+    eti_gemm_tile t = tile_of(p, nr, j, ahead_step);
     for (size_t i = 0; i < p->m; i += height) {
       const void *rows[MAX_ROWS];
       const size_t m = eti_at_most(p->m - i, height);
@@ -61,7 +63,7 @@ static void multiply(const eti_gemm_kernel *kernel, const eti_panel_product *p) 
 void eti_panel_multiply(const eti_gemm_kernel *kernel, const eti_panel_product *p, float *room) {
   ET_ASSERT(p->n % WIDTH == 0);
   if (p->dtype == ET_F32) {
-    multiply(kernel, p);
+    multiply(kernel, p, WIDTH * sizeof(float));
     return;
   }
   const eti_cast_fn convert = eti_casts[p->dtype][ET_F32];
@@ -70,14 +72,17 @@ void eti_panel_multiply(const eti_gemm_kernel *kernel, const eti_panel_product *
   eti_panel_product piece = *p;
   piece.panels = (const char *)room;
   piece.panel_bytes = n * sizeof(float);
-  piece.next = 0;
   for (size_t j = 0; j < p->n; j += step) {
     piece.n = eti_at_most(p->n - j, step);
     for (size_t i = 0; i < piece.n / WIDTH; i++)
       convert(room + i * n, (ptrdiff_t)sizeof(float), p->panels + (j / WIDTH + i) * p->panel_bytes,
               item, n);
     piece.c = p->c + j;
-    multiply(kernel, &piece);
+    // The panels that are converted next: a page each, at whose end processors stop to prefetch.
+    const bool is_last = j + step >= p->n;
+    const size_t later = is_last ? p->next : (j + step) / WIDTH * p->panel_bytes;
+    piece.next = (uintptr_t)p->panels + later - (uintptr_t)room;
+    multiply(kernel, &piece, WIDTH * (size_t)item);
   }
 }
 

@@ -1,7 +1,7 @@
 """Perplexity of language models with real weights: what few bits of weights and caches cost.
 
-The text is the manual of Python's language, which Python ships. Windows of 512 tokens, of which the
-second half is predicted. One row each: transformers in f32 with the dequantized weights of the GGUF
+The text is the manual of Python's language, which Python ships. Of each window of tokens (--window)
+the second half is predicted. One row each: transformers in f32 with the dequantized weights of the GGUF
 file; this project in f32, and with the file's own codes and caches of f32, f16 and i8; llama.cpp
 with the same file, if .ci/setup.sh llama built it. tokens_per_s is the speed of reading windows.
 Weights are downloaded once, into build/real-models.
@@ -31,7 +31,6 @@ from executorch_py.extension.llm.export import export_folder
 from executorch_py.extension.llm.export.hf_model import load_model, widen_parameters
 from executorch_py.extension.llm.session import Session
 
-WINDOW = 512
 PIECE = 64  # longest call: its logits are memory
 
 
@@ -45,19 +44,20 @@ class Text:
     model: str
     ids: list[int]
     first: int | None
+    window: int
 
     def compare(self, side: str, losses: Losses, **more: float) -> None:
         """Reports the perplexity of one side."""
         start, found = time.perf_counter(), []
-        for at in range(0, len(self.ids), WINDOW):
-            window = self.ids[at : at + WINDOW]
+        for at in range(0, len(self.ids), self.window):
+            window = self.ids[at : at + self.window]
             found += losses(window if self.first is None else [self.first, *window[1:]])
         speed = len(self.ids) / (time.perf_counter() - start)
         value = f"{math.exp(float(np.mean(found))):.5f}"
         report(f"{self.model}, {side}", perplexity=value, tokens_per_s=speed, **more)
 
 
-def text_of(name: str, path: Path, n_tokens: int) -> Text:
+def text_of(name: str, path: Path, n_tokens: int, window: int) -> Text:
     """The text by the tokenizer of a GGUF file."""
     from transformers import AutoTokenizer
 
@@ -65,12 +65,13 @@ def text_of(name: str, path: Path, n_tokens: int) -> Text:
     text = "\n\n".join(topics[topic] for topic in sorted(topics))
     ids: list[int] = tokenizer(text, add_special_tokens=False)["input_ids"][:n_tokens]
     first = tokenizer.bos_token_id if "gemma" in name else None
-    return Text(name, ids[: len(ids) // WINDOW * WINDOW], first)
+    return Text(name, ids[: len(ids) // window * window], first, window)
 
 
 def losses_of(rows: torch.Tensor, window: list[int]) -> list[float]:
     """Losses of the second half of a window, from the logits after each of its tokens."""
-    targets, half = torch.tensor(window[WINDOW // 2 :]), rows[WINDOW // 2 - 1 : -1].double()
+    start = len(window) // 2
+    targets, half = torch.tensor(window[start:]), rows[start - 1 : -1].double()
     found: list[float] = torch.nn.functional.cross_entropy(half, targets, reduction="none").tolist()
     return found
 
@@ -90,7 +91,7 @@ def compare_eager(text: Text, path: Path) -> None:
 
 def compare_ours(text: Text, path: Path, group: int | None, cache: str) -> None:
     program = export_folder(
-        path, capacity=WINDOW, prefill=PIECE, cache=cache, group=group, all_logits=True
+        path, capacity=text.window, prefill=PIECE, cache=cache, group=group, all_logits=True
     )
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "decoder.pte"
@@ -112,7 +113,7 @@ def compare_llama_cpp(text: Text, path: Path, threads: int) -> None:
         decoder.open()
 
         def losses(window: list[int]) -> list[float]:
-            found: list[float] = decoder.ask("losses", ids=window, **{"from": WINDOW // 2})
+            found: list[float] = decoder.ask("losses", ids=window, **{"from": text.window // 2})
             return found
 
         text.compare("llama.cpp", losses, file_mb=path.stat().st_size / 1e6)
@@ -122,12 +123,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--models", nargs="*", default=list(MODELS), choices=list(MODELS))
     parser.add_argument("--tokens", type=int, default=8_192)
+    parser.add_argument("--window", type=int, default=512)
     parser.add_argument("--threads", type=int, default=2)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     for name in options.models:
         path = gguf_file(name)
-        text = text_of(name, path, options.tokens)
+        text = text_of(name, path, options.tokens, options.window)
         compare_eager(text, path)
         compare_ours(text, path, None, "f32")
         for cache in ("f32", "f16", "i8"):

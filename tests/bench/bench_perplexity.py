@@ -1,9 +1,10 @@
 """Perplexity of language models with real weights: what few bits of weights and caches cost.
 
 The text is the manual of Python's language, which Python ships. Of each window of tokens (--window)
-the second half is predicted. One row each: transformers in f32 with the dequantized weights of the GGUF
-file; this project in f32, and with the file's own codes and caches of f32, f16 and i8; llama.cpp
-with the same file, if .ci/setup.sh llama built it. tokens_per_s is the speed of reading windows.
+the second half is predicted. One row each: transformers in f32 with the dequantized weights of the
+GGUF file; this project in f32, and with the file's own codes and caches of f32, f16 and i8;
+llama.cpp with the same file, if .ci/setup.sh llama built it. tokens_per_s is the speed of reading
+windows.
 Weights are downloaded once, into build/real-models.
 """
 

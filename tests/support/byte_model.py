@@ -1,4 +1,4 @@
-"""A language model of about a million weights that reads bytes, trained for half a minute.
+"""A language model of about a million weights that reads bytes, trained in about a minute.
 
 The text is the manual of Python's language, which Python ships. Unlike a model of random weights it
 predicts, so that perplexity shows what weights and caches of few bits cost.
@@ -10,7 +10,8 @@ from pydoc_data.topics import topics
 from typing import Any
 
 import torch
-import transformers
+
+from support.decoders import build
 
 WINDOW, CONTEXT = 256, 32  # what is behind the context is predicted
 N_WINDOWS = 90
@@ -33,20 +34,8 @@ def texts() -> tuple[torch.Tensor, torch.Tensor]:
 
 def train() -> Any:
     """A decoder of the Llama family with four layers; the same weights on one machine."""
-    torch.manual_seed(0)
-    config = transformers.LlamaConfig(
-        vocab_size=256,
-        hidden_size=128,
-        intermediate_size=448,
-        num_hidden_layers=4,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=WINDOW,
-        pad_token_id=0,
-        bos_token_id=1,
-        eos_token_id=2,
-    )
-    model = transformers.LlamaForCausalLM(config).train()
+    sizes = {"hidden_size": 128, "intermediate_size": 448, "num_hidden_layers": 4}
+    model = build("Llama", {**sizes, "vocab_size": 256, "max_position_embeddings": WINDOW}).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3, weight_decay=0.01)
     schedule = torch.optim.lr_scheduler.LambdaLR(
         optimizer, lambda step: min((step + 1) / WARM_UP, (N_STEPS - step) / N_STEPS)

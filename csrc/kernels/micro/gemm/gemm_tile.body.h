@@ -13,9 +13,8 @@
 //   PACK_ROWS                           defined when the including file has a pack_rows of its own
 //   IN_PIECES                           defined for few sizes of tiles; the others are computed in
 //                                       pieces. Each size is a copy of the loops
-//   BY_VECTORS                          defined to multiply by one vector of B after the other,
-//   with
-//                                       an element of A of each row in registers
+//   BY_VECTORS                          defined to multiply by one vector of B after the other; an
+//                                       element of A of each row is then in a register
 // A tile keeps m × NV accumulators in registers; each k costs NV loads of B, m broadcasts of A and
 // m · NV FMAs. MR is chosen so that the accumulators, one row of B and one broadcast fill the
 // register file; ROWS_MR also so that a pointer to each row stays in a register.

@@ -99,14 +99,13 @@ static void fill(const fuzz_tensor *f, contents kind, uint64_t *random) {
   }
 }
 
-// Numbers that follow from packed weights, the tensor before them: the sums of columns, or the
-// second row of initial sums [2, columns] (kernels/micro/qgemm/qgemm.h).
-static void fill_columns(const fuzz_tensor *weight, const fuzz_tensor *columns) {
-  const et_tensor *const w = &weight->t, *const t = &columns->t;
-  if (w->rank != 5 || w->dtype != ET_I8 || t->dtype != ET_I32) return;
-  const size_t n = (size_t)t->sizes[t->rank - 1u], quads = (size_t)w->sizes[2];
+// Numbers that follow from the codes of panels: the sums of columns, or the second row of initial
+// sums [2, columns] (kernels/micro/qgemm/qgemm.h).
+static void fill_columns(const fuzz_tensor *panels, const fuzz_tensor *columns, size_t n) {
+  const et_tensor *const w = &panels->t, *const t = &columns->t;
+  const size_t quads = (size_t)w->sizes[w->rank - 3u];
   for (size_t c = 0; c < n; c++) {
-    const int8_t *const panel = (const int8_t *)weight->memory + c / 16 * quads * 64 + c % 16 * 4;
+    const int8_t *const panel = (const int8_t *)panels->memory + c / 16 * quads * 64 + c % 16 * 4;
     uint8_t *const at = columns->memory + (t->numel - n + c) * sizeof(uint32_t);
     uint32_t sum = 0, start;
     for (size_t k = 0; k < 4 * quads; k++) sum += (uint32_t)panel[k / 4 * 64 + k % 4];
@@ -114,6 +113,19 @@ static void fill_columns(const fuzz_tensor *weight, const fuzz_tensor *columns) 
     if (t->rank == 2) sum = start - 128 * sum;
     memcpy(at, &sum, sizeof sum);
   }
+}
+
+// Packed weights stand before their numbers; the keys of a cache (lib/panel_cache.h) before values,
+// scales and sums.
+static void fill_sums(const fuzz_tensor *tensors, size_t i) {
+  const et_tensor *const t = &tensors[i].t;
+  if (t->dtype != ET_I32) return;
+  const et_tensor *const weight = i >= 1 ? &tensors[i - 1].t : NULL;
+  const et_tensor *const keys = i >= 3 ? &tensors[i - 3].t : NULL;
+  if (weight != NULL && weight->dtype == ET_I8 && weight->rank == 5)
+    fill_columns(&tensors[i - 1], &tensors[i], (size_t)t->sizes[t->rank - 1u]);
+  else if (keys != NULL && keys->dtype == ET_I8 && keys->rank == 6)
+    fill_columns(&tensors[i - 3], &tensors[i], t->numel);
 }
 
 // ---- Results as bytes that may be compared
@@ -258,7 +270,7 @@ static bool run(const et_op *op, const char *line, et_dtype dtype, contents kind
   uint64_t seed = 0x5eed + (uint64_t)kind;
   for (size_t i = 0; is_read && i < call.n_tensors; i++) {
     fill(&call.tensors[i], kind, &seed);
-    if (i > 0) fill_columns(&call.tensors[i - 1], &call.tensors[i]);
+    fill_sums(call.tensors, i);
   }
   o->n = 0;
   if (is_read) {

@@ -1,6 +1,5 @@
 // binary_loop.body.h — one type's loop of binary_loop.inc.h: contiguous, one input repeated, any
-// other strides. With LOOP_PACKS the last case is packed in pieces, so that it is vectorised as
-// well.
+// other strides.
 
 // Each operand is contiguous or one repeated element; callers pass which one as a constant.
 ETI_LOOP_INLINE void ETI_LOOP_NAME(ETI_LOOP_NAME(LOOP_NAME, dense),
@@ -39,23 +38,6 @@ static void ETI_LOOP_NAME(LOOP_NAME, SUFFIX)(void *const p[], const ptrdiff_t s[
     return;
   }
 #undef DENSE
-#ifdef LOOP_PACKS
-  if (n >= ETI_LOOP_FEW) {
-    static const ptrdiff_t packed[3] = {(ptrdiff_t)sizeof(LOOP_OUT), (ptrdiff_t)sizeof(CTYPE),
-                                        (ptrdiff_t)sizeof(CTYPE)};
-    LOOP_OUT out[ETI_LOOP_PIECE];
-    CTYPE left[ETI_LOOP_PIECE], right[ETI_LOOP_PIECE];
-    void *const q[3] = {out, left, right};
-    for (size_t i = 0; i < n; i += ETI_LOOP_PIECE) {
-      const size_t m = n - i < ETI_LOOP_PIECE ? n - i : ETI_LOOP_PIECE;
-      for (size_t j = 0; j < m; j++) left[j] = ETI_CAT(CTYPE, p[1], i + j, s[1]);
-      for (size_t j = 0; j < m; j++) right[j] = ETI_CAT(CTYPE, p[2], i + j, s[2]);
-      ETI_LOOP_NAME(LOOP_NAME, SUFFIX)(q, packed, m, params);
-      for (size_t j = 0; j < m; j++) ETI_AT(LOOP_OUT, p[0], i + j, s[0]) = out[j];
-    }
-    return;
-  }
-#endif
   for (size_t i = 0; i < n; i++) {
     const CTYPE a = ETI_CAT(CTYPE, p[1], i, s[1]), b = ETI_CAT(CTYPE, p[2], i, s[2]);
     ETI_AT(LOOP_OUT, p[0], i, s[0]) = (LOOP_OUT)(LOOP_EXPR(a, b));

@@ -3,7 +3,6 @@
 //   LOOP_EXPR(a, b)         of CTYPE a and b; k holds the first three parameters, as CTYPE elements
 //   LOOP_OUT                element type of the output (default CTYPE)
 //   LOOP_NO_TABLE           leave the table out
-// LOOP_PACKS, which stays defined: packs operands that are not contiguous
 #ifndef LOOP_OUT
 #define LOOP_OUT CTYPE
 #endif

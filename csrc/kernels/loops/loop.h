@@ -31,9 +31,22 @@
 #define ETI_LOOP_INLINE static inline
 #endif
 
-// Elements per piece when strided elements are packed; shorter rests run one by one.
+// Elements of a type in a vector of the instruction set that a file is compiled for; 1 without one.
+#if defined(__AVX512F__)
+#define ETI_VECTOR_BYTES 64u
+#elif defined(__AVX__)
+#define ETI_VECTOR_BYTES 32u
+#elif defined(__SSE2__) || defined(__ARM_NEON) || defined(__wasm_simd128__)
+#define ETI_VECTOR_BYTES 16u
+#else
+#define ETI_VECTOR_BYTES 1u
+#endif
+#define ETI_LANES(type) (ETI_VECTOR_BYTES > sizeof(type) ? ETI_VECTOR_BYTES / sizeof(type) : 1u)
+// The elements of n that fill vectors, in a form from which compilers see that no others follow.
+#define ETI_WHOLE_VECTORS(type, n) ((n) & ~(size_t)(ETI_LANES(type) - 1))
+
+// Elements of complex numbers that are divided together.
 #define ETI_LOOP_PIECE 16u
-#define ETI_LOOP_FEW 8u
 
 #define ETI_AT(type, base, i, stride) \
   (*(type *)(void *)((char *)(base) + (ptrdiff_t)(i) * (stride)))

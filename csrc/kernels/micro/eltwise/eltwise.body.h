@@ -12,6 +12,12 @@
 
 #define F(name) ETI_LOOP_NAME(eti_##name, SUFFIX)
 
+#define LOOP_TYPES (ET_TYPES_INT | ET_TYPES_FLOAT)
+#define LOOP_BODY "kernels/loops/by_vectors.body.h"
+#include "kernels/loops/each_dtype.inc.h"
+#undef LOOP_BODY
+#undef LOOP_TYPES
+
 #include "kernels/micro/eltwise/eltwise_unary.body.h"
 #include "kernels/micro/eltwise/eltwise_binary.body.h"
 #include "kernels/micro/eltwise/eltwise_int.body.h"

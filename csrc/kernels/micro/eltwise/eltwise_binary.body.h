@@ -25,34 +25,15 @@
 // ATen's rules: NaN wins in maximum and minimum.
 #define LOOP_NAME maximum
 #define LOOP_EXPR(a, b) (((a > b) | (a != a)) ? a : b)
+#define LOOP_CHEAP
 #include "kernels/micro/eltwise/binary_float.inc.h"
 #define LOOP_NAME minimum
 #define LOOP_EXPR(a, b) (((a < b) | (a != a)) ? a : b)
+#define LOOP_CHEAP
 #include "kernels/micro/eltwise/binary_float.inc.h"
-#define LOOP_NAME power
+#define LOOP_NAME pow
 #define LOOP_EXPR(a, b) F(pow)(a, b)
 #include "kernels/micro/eltwise/binary_float.inc.h"
-static void pow_f32(void *const p[], const ptrdiff_t s[], size_t n, const void *params) {
-  power_f32(p, s, n, params);
-}
-// A single exponent is repeated in memory: compilers branch on a loop-invariant value, and then do
-// not vectorise.
-#define POWERS 64u  // computed together
-static void pow_f64(void *const p[], const ptrdiff_t s[], size_t n, const void *params) {
-  double exponents[POWERS];
-  if (s[2] != 0 || n < 8) {
-    power_f64(p, s, n, params);
-    return;
-  }
-  for (size_t i = 0; i < POWERS; i++) exponents[i] = *(const double *)p[2];
-  const ptrdiff_t steps[3] = {s[0], s[1], sizeof exponents[0]};
-  for (size_t i = 0; i < n; i += POWERS) {
-    void *const q[3] = {(char *)p[0] + (ptrdiff_t)i * s[0], (char *)p[1] + (ptrdiff_t)i * s[1],
-                        exponents};
-    power_f64(q, steps, n - i < POWERS ? n - i : POWERS, params);
-  }
-}
-#undef POWERS
 #define LOOP_NAME atan2
 #define LOOP_EXPR(a, b) F(atan2)(a, b)
 #include "kernels/micro/eltwise/binary_float.inc.h"

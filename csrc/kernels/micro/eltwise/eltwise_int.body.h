@@ -51,14 +51,12 @@
 #define LOOP_NAME left_shift
 #define LOOP_EXPR(a, b) (IN_WIDTH(b) ? (CTYPE)((UTYPE)(a) << ((UTYPE)(b) & (WIDTH - 1))) : (CTYPE)0)
 #define LOOP_TYPES ET_TYPES_INT
-#define LOOP_NO_TABLE
-#include "kernels/loops/binary_loop.inc.h"
+#include "kernels/loops/binary_vectors.inc.h"
 #define LOOP_NAME right_shift
 #define LOOP_EXPR(a, b) \
   (IN_WIDTH(b) ? (CTYPE)((a) >> ((UTYPE)(b) & (WIDTH - 1))) : (CTYPE)(LOOP_IS_NEGATIVE(a) ? -1 : 0))
 #define LOOP_TYPES ET_TYPES_INT
-#define LOOP_NO_TABLE
-#include "kernels/loops/binary_loop.inc.h"
+#include "kernels/loops/binary_vectors.inc.h"
 
 // ---- quotients in 32 bits: u8, i8, i16 by f32, i32 by f64
 

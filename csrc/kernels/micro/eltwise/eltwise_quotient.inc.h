@@ -4,22 +4,18 @@
 #define LOOP_NAME LOOP_NAME_OF(div_trunc)
 #define LOOP_EXPR(a, b) DIV_TRUNC(a, b)
 #define LOOP_TYPES QUOTIENT_TYPES
-#define LOOP_NO_TABLE
-#include "kernels/loops/binary_loop.inc.h"
+#include "kernels/loops/binary_vectors.inc.h"
 #define LOOP_NAME LOOP_NAME_OF(div_floor)
 #define LOOP_EXPR(a, b) DIV_FLOOR(a, b)
 #define LOOP_TYPES QUOTIENT_TYPES
-#define LOOP_NO_TABLE
-#include "kernels/loops/binary_loop.inc.h"
+#include "kernels/loops/binary_vectors.inc.h"
 #define LOOP_NAME LOOP_NAME_OF(fmod)
 #define LOOP_EXPR(a, b) FMOD(a, b)
 #define LOOP_TYPES QUOTIENT_TYPES
-#define LOOP_NO_TABLE
-#include "kernels/loops/binary_loop.inc.h"
+#include "kernels/loops/binary_vectors.inc.h"
 #define LOOP_NAME LOOP_NAME_OF(remainder)
 #define LOOP_EXPR(a, b) REMAINDER(a, b)
 #define LOOP_TYPES QUOTIENT_TYPES
-#define LOOP_NO_TABLE
-#include "kernels/loops/binary_loop.inc.h"
+#include "kernels/loops/binary_vectors.inc.h"
 #undef QUOTIENT_TYPES
 #undef QUOTIENT

@@ -3,6 +3,7 @@
 // T and SUFFIX, WIDE (is it f64?), and, undefined by special_float.inc.h, LOOP_NAME and SPECIAL(x,
 // wide) of special_functions.h.
 #define STEP(part) ETI_LOOP_NAME(ETI_LOOP_NAME(ETI_LOOP_NAME(eti, LOOP_NAME), part), SUFFIX)
+#define FN(name) ETI_LOOP_NAME(name, SUFFIX)
 #define BLOCK 64u  // elements tested together
 
 static void ETI_LOOP_NAME(LOOP_NAME, SUFFIX)(void *const p[], const ptrdiff_t s[], size_t n,
@@ -11,27 +12,19 @@ static void ETI_LOOP_NAME(LOOP_NAME, SUFFIX)(void *const p[], const ptrdiff_t s[
   (void)params;
   for (size_t i = 0; i < n; i += BLOCK) {
     const size_t m = n - i < BLOCK ? n - i : BLOCK;
-    const char *const from = (const char *)p[1] + (ptrdiff_t)i * s[1];
-    char *const to = (char *)p[0] + (ptrdiff_t)i * s[0];
+    const size_t whole = ETI_WHOLE_VECTORS(T, m + ETI_LANES(T) - 1);
     T x[BLOCK], y[BLOCK];
     unsigned rare = 0;
-    if (s[1] == sizeof *x) {
-      memcpy(x, from, m * sizeof *x);
-    } else {
-      for (size_t j = 0; j < m; j++) x[j] = ETI_CAT(T, from, j, s[1]);
-    }
-    for (size_t j = 0; j < m; j++) y[j] = STEP(common)(x[j]);
-    for (size_t j = 0; j < m; j++) rare |= (unsigned)STEP(is_rare)(x[j]);
+    FN(fill_vectors)(x, (const char *)p[1] + (ptrdiff_t)i * s[1], s[1], m);
+    for (size_t j = 0; j != whole; j++) y[j] = STEP(common)(x[j]);
+    for (size_t j = 0; j != whole; j++) rare |= (unsigned)STEP(is_rare)(x[j]);
     for (size_t j = 0; j < m && rare != 0; j++) {
       if (STEP(is_rare)(x[j])) y[j] = (T)SPECIAL((double)x[j], WIDE);
     }
-    if (s[0] == sizeof *y) {
-      memcpy(to, y, m * sizeof *y);
-    } else {
-      for (size_t j = 0; j < m; j++) ETI_AT(T, to, j, s[0]) = y[j];
-    }
+    FN(store_elements)((char *)p[0] + (ptrdiff_t)i * s[0], s[0], y, m);
   }
 }
 
+#undef FN
 #undef BLOCK
 #undef STEP

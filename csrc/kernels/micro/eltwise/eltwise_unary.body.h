@@ -3,42 +3,54 @@
 
 #define LOOP_NAME abs
 #define LOOP_EXPR(x) F(abs)(x)
+#define LOOP_CHEAP
 #include "kernels/micro/eltwise/unary_float.inc.h"
 #define LOOP_NAME neg
 #define LOOP_EXPR(x) (-x)
+#define LOOP_CHEAP
 #include "kernels/micro/eltwise/unary_float.inc.h"
 #define LOOP_NAME ceil
 #define LOOP_EXPR(x) F(ceil)(x)
+#define LOOP_CHEAP
 #include "kernels/micro/eltwise/unary_float.inc.h"
 #define LOOP_NAME floor
 #define LOOP_EXPR(x) F(floor)(x)
+#define LOOP_CHEAP
 #include "kernels/micro/eltwise/unary_float.inc.h"
 #define LOOP_NAME round
 #define LOOP_EXPR(x) F(rint)(x)
+#define LOOP_CHEAP
 #include "kernels/micro/eltwise/unary_float.inc.h"
 #define LOOP_NAME trunc
 #define LOOP_EXPR(x) F(trunc)(x)
+#define LOOP_CHEAP
 #include "kernels/micro/eltwise/unary_float.inc.h"
 #define LOOP_NAME sign
 #define LOOP_EXPR(x) ((x > 0) - (x < 0))
+#define LOOP_CHEAP
 #include "kernels/micro/eltwise/unary_float.inc.h"
 #define LOOP_NAME relu
 #define LOOP_EXPR(x) (x <= 0 ? 0 : x)
+#define LOOP_CHEAP
 #include "kernels/micro/eltwise/unary_float.inc.h"
 #define LOOP_NAME sqrt
 #define LOOP_EXPR(x) F(sqrt)(x)
+#define LOOP_CHEAP
 #include "kernels/micro/eltwise/unary_float.inc.h"
 #define LOOP_NAME rsqrt
 #define LOOP_EXPR(x) (1 / F(sqrt)(x))
 #include "kernels/micro/eltwise/unary_float.inc.h"
 #define LOOP_NAME reciprocal
 #define LOOP_EXPR(x) (1 / x)
+#define LOOP_CHEAP
 #include "kernels/micro/eltwise/unary_float.inc.h"
 #define LOOP_NAME square
 #define LOOP_EXPR(x) (x * x)
+#define LOOP_CHEAP
 #include "kernels/micro/eltwise/unary_float.inc.h"
 #define LOOP_NAME cube
 #define LOOP_EXPR(x) (x * x * x)
+#define LOOP_CHEAP
 #include "kernels/micro/eltwise/unary_float.inc.h"
 #define LOOP_NAME inverse_square
 #define LOOP_EXPR(x) (1 / (x * x))
@@ -120,6 +132,7 @@
 #define AT_MOST(x, high) ((x) > (high) ? (high) : (x))
 #define LOOP_NAME clamp
 #define LOOP_EXPR(x) (AT_MOST((x < k[0] ? k[0] : x), k[1]) + k[2])
+#define LOOP_CHEAP
 #include "kernels/micro/eltwise/unary_float.inc.h"
 // x · clamp(x + k[0], 0, k[1]) / k[2], with the bits of these four steps; k[1] is a number.
 #define LOOP_NAME hardswish
@@ -127,12 +140,14 @@
 #include "kernels/micro/eltwise/unary_float.inc.h"
 #define LOOP_NAME leaky_relu
 #define LOOP_EXPR(x) (x > 0 ? x : x * k[0])
+#define LOOP_CHEAP
 #include "kernels/micro/eltwise/unary_float.inc.h"
 #define LOOP_NAME elu_mixed
 #define LOOP_EXPR(x) (x > 0 ? x * k[1] : F(expm1)(x * k[2]) * k[0])
 #include "kernels/micro/eltwise/unary_float.inc.h"
 #define LOOP_NAME elu_positive
 #define LOOP_EXPR(x) (x * k[1])
+#define LOOP_CHEAP
 #include "kernels/micro/eltwise/unary_float.inc.h"
 #define T float
 #define SUFFIX f32
@@ -179,20 +194,17 @@
 // ---- circular functions of large angles
 
 #define LOOP_TYPES ET_TYPES_F32
-#define LOOP_NO_TABLE
 #define LOOP_NAME sin_wide
 #define LOOP_EXPR(x) eti_sin_wide(x)
-#include "kernels/loops/unary_loop.inc.h"
+#include "kernels/loops/unary_vectors.inc.h"
 #define LOOP_TYPES ET_TYPES_F32
-#define LOOP_NO_TABLE
 #define LOOP_NAME cos_wide
 #define LOOP_EXPR(x) eti_cos_wide(x)
-#include "kernels/loops/unary_loop.inc.h"
+#include "kernels/loops/unary_vectors.inc.h"
 #define LOOP_TYPES ET_TYPES_F32
-#define LOOP_NO_TABLE
 #define LOOP_NAME tan_wide
 #define LOOP_EXPR(x) eti_tan_wide(x)
-#include "kernels/loops/unary_loop.inc.h"
+#include "kernels/loops/unary_vectors.inc.h"
 
 #define T float
 #define UINT uint32_t

@@ -35,7 +35,7 @@ ETI_INLINE float eti_zeta_common_f32(float exponent, float shift) {
   return (float)(x <= 1.0 ? eti_zeta_divergent(x) : near + (far + rest));
 }
 ETI_INLINE void eti_zeta_all_f32(float *y, const float *x, const float *q, size_t n) {
-  for (size_t i = 0; i < n; i++) y[i] = eti_zeta_common_f32(x[i], q[i]);
+  for (size_t i = 0; i != n; i++) y[i] = eti_zeta_common_f32(x[i], q[i]);
 }
 
 // ---- f64: eleven terms and eight of the formula, good to 2^-60 up to x = 40, but for roundings

@@ -282,6 +282,7 @@ static bool run(const et_op *op, const char *line, et_dtype dtype, contents kind
     if (op->prepare != NULL && (how->is_prepared || op->needs_prepare))
       o->status = prepare(op, how, &ctx, &memory);
     ctx.scratch = allocate(ctx.scratch_bytes);
+    memset(ctx.scratch, 0xA5, ctx.scratch_bytes);  // not the results of the run before
     show_view(op);
     if (o->status == ET_OK) o->status = op->run(&ctx, args);
     if (o->status == ET_OK) append_result(o, args[op->n_args - 1]);

@@ -118,15 +118,14 @@ typedef enum part { BEGINS, ROWS, ROW_SCALES, ROW_ZEROS, SLOTS, PARTS } part;
 
 // Sets the bytes of each part, SLOTS those of one slot. False if they are too many.
 static bool scratch_sizes(const eti_qgroups_job *job, size_t bytes[PARTS]) {
-  const size_t parts =
-      job->micro->begins == NULL ? 0 : eti_qgroups_parts(job->group, job->n_groups);
+  const size_t begins = eti_qgroups_begins(job->micro, job->group, job->n_groups);
   // More rows never need less, so that what suffices for the most rows suffices for fewer.
   const size_t rows = eti_at_most(job->m, MAX_ROWS);
   const size_t columns = job->is_gated ? eti_at_most(job->products[0].n, TILE_FLOATS) : 0;
   const size_t of_tile = eti_at_most(eti_round_up(columns, NR) * rows, TILE_FLOATS);
   const size_t of_norm = job->is_normalized ? job->n_terms : 0;
   const size_t each[PARTS] = {
-      parts * sizeof(int32_t),
+      begins * sizeof(int32_t),
       job->is_float ? job->n_terms : 0,
       job->is_float ? sizeof(float) : 0,
       job->is_float ? sizeof(int32_t) : 0,
@@ -240,7 +239,7 @@ static void quantize_row(const run *r, size_t row, float *slot) {
 static void prepare_rows(void *ctx, size_t begin, size_t end) {
   const run *const r = ctx;
   const eti_qgroups_job *const job = r->job;
-  const size_t parts = eti_qgroups_parts(job->group, job->n_groups);
+  const size_t begins = eti_qgroups_begins(job->micro, job->group, job->n_groups);
   const size_t share = eti_div_up(job->m, r->n_slots);
   for (size_t slot = begin; slot < end; slot++) {
     const size_t first = eti_at_most(slot * share, job->m);
@@ -250,7 +249,7 @@ static void prepare_rows(void *ctx, size_t begin, size_t end) {
     }
     if (r->begins == NULL) continue;
     r->micro->begins(r->rows + first * job->n_terms, last - first, job->group, job->n_groups,
-                     r->begins + first * parts);
+                     r->begins + first * begins);
   }
 }
 
@@ -280,13 +279,12 @@ static void multiply(const run *r, const block *b, const eti_qgroups_product *p,
   const eti_qgroups_job *const job = r->job;
   const et_tensor *const *const x = p->operands;
   const size_t column = from * NR, n = eti_at_most(to * NR, p->n) - column;
+  const size_t n_begins = eti_qgroups_begins(r->micro, job->group, job->n_groups);
   const eti_qgroups_tile whole = {
       .a = r->rows + b->first * job->n_terms,
       .group = job->group,
       .n_groups = job->n_groups,
-      .begins = r->begins == NULL
-                    ? NULL
-                    : r->begins + b->first * eti_qgroups_parts(job->group, job->n_groups),
+      .begins = r->begins == NULL ? NULL : r->begins + b->first * n_begins,
       .w = x[ETI_QGROUPS_WEIGHT]->data,
       .bits = bits_of(p),
       .scale = x[ETI_QGROUPS_SCALES]->data,

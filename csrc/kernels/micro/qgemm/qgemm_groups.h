@@ -59,14 +59,22 @@ typedef struct eti_qgroups_tile {
 typedef struct eti_qgroups_micro {
   size_t rows_of_a_tile;  // blocks of a multiple of so many rows fill all tiles
   void (*tile)(const eti_qgroups_tile *t);
-  // Writes at most eti_qgroups_parts numbers for each row, which all panels share: the initial sums
-  // of tiles, in a form of this variant. NULL if `tile` does not read them.
+  // Writes the initial sums of each row, which all panels share, in a form of this variant, row
+  // after row: eti_qgroups_begins says how many. NULL if `tile` does not read them.
   void (*begins)(const int8_t *a, size_t m, size_t group, size_t n_groups, int32_t *to);
+  bool has_parts;  // a number for each part of a group, else one for each group
 } eti_qgroups_micro;
 
 // Parts of a row.
 static inline size_t eti_qgroups_parts(size_t group, size_t n_groups) {
   return (group / ETI_QGROUPS_PART + (group % ETI_QGROUPS_PART != 0)) * n_groups;
+}
+
+// Initial sums of a row.
+static inline size_t eti_qgroups_begins(const eti_qgroups_micro *micro, size_t group,
+                                        size_t n_groups) {
+  if (micro->begins == NULL) return 0;
+  return micro->has_parts ? eti_qgroups_parts(group, n_groups) : n_groups;
 }
 
 // Bytes of a step, and of a group of a panel.

@@ -447,4 +447,4 @@ static void tile__avx2(const eti_qgroups_tile *t) {
 }
 
 const eti_qgroups_micro eti_qgroups_avx2 = {
-    .tile = tile__avx2, .begins = begins__avx2, .rows_of_a_tile = MR};
+    .tile = tile__avx2, .begins = begins__avx2, .has_parts = true, .rows_of_a_tile = MR};

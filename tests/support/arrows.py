@@ -57,7 +57,7 @@ C_ARROWS: dict[str, set[str]] = {
     | _kernels("contract.h", "dtype_sets.h", "micro", "micro/convert", "sizes.h", "stack.h"),
     "kernels/micro/linalg": _kernels("contract.h", "loops", "micro", "micro/math"),
     "kernels/micro/pool": {"runtime"} | _kernels("contract.h", "dtype_sets.h", "is_nan.h", "micro"),
-    "kernels/micro/qgemm": {"runtime"} | _kernels("contract.h", "micro"),
+    "kernels/micro/qgemm": {"runtime"} | _kernels("contract.h", "micro", "micro/math"),
     "kernels/micro/quantized": {"runtime"} | _kernels("contract.h", "dtype_sets.h", "micro"),
     "kernels/micro/random": _kernels("contract.h", "loops", "micro", "micro/math"),
     "kernels/micro/rows": {"runtime"}

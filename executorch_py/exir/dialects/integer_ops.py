@@ -259,6 +259,23 @@ def _quantized_rows(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, tor
     return quantized_tokens(rows)
 
 
+def _multiply_add(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> torch.Tensor:
+    """a · b + c of f32, rounded once, as a fused multiply-add does.
+
+    The product is exact in f64. The sum is rounded to odd there: where it is inexact and its last
+    bit is 0, it becomes its neighbour on the side of the exact sum. Rounding that to f32 is right,
+    because f64 has more than twice as many bits (Boldo and Melquiond, 2008).
+    """
+    product, addend = a.to(torch.float64) * b.to(torch.float64), c.to(torch.float64)
+    total = product + addend
+    part = total - product
+    error = (product - (total - part)) + (addend - part)  # exact: Knuth's TwoSum
+    bits = total.view(torch.int64)
+    is_moved = (error != 0) & (bits & 1 == 0) & total.isfinite()
+    step = torch.where((error > 0) == (total > 0), 1, -1)
+    return torch.where(is_moved, bits + step, bits).view(torch.float64).to(torch.float32)
+
+
 def _linear_groups(
     input: torch.Tensor,
     scale: torch.Tensor | None,
@@ -292,9 +309,10 @@ def _linear_groups(
     total = input.new_zeros(rows.shape[0], channels, dtype=torch.float32)
     for i in range(groups):
         exact = rows[:, i] @ matrices[:, i].t()
-        total = total + exact.to(torch.float32) * factors[:, i]
+        total = _multiply_add(exact.to(torch.float32), factors[:, i], total)
         if least is not None:
-            total = total + rows[:, i].sum(-1, keepdim=True).to(torch.float32) * least[:, i]
+            terms = rows[:, i].sum(-1, keepdim=True).to(torch.float32)
+            total = _multiply_add(terms, least[:, i], total)
     scale, zero_point = (t.reshape(-1, 1).to(torch.float32) for t in (scale, zero_point))
     result = (total - zero_point * sums[:channels]) * scale + addends[:channels]
     result = result.reshape(*input.shape[:-1], channels)

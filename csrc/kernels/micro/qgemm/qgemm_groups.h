@@ -9,8 +9,9 @@
 //   out   = (total - f32(row_zero[row]) · sum[column]) · row_scale[row] + add[column]
 //
 // where sum[column] is the sum of a column's dequantized weights: row_zero need not be subtracted
-// from every a. Operations of f32 run one after the other, none of them fused; the second line is
-// left out where there are no minimums.
+// from every a. Each product with a scale or a minimum is added to the total by one fused
+// multiply-add; the other operations of f32 run one after the other. The second line is left out
+// where there are no minimums.
 //
 // Weights are in panels of ETI_QGROUPS_NR columns. A step is ETI_QGROUPS_STEP terms of a group; the
 // last one of a group may have fewer. Codes of 8 bits are signed, in two halves of four terms for

@@ -272,7 +272,7 @@ INLINE void add_minimums(const eti_qgroups_tile *t, size_t j, const int32_t *con
   UNROLL for (size_t v = 0; v < NV; v++) {
     mins[v] = numbers_at(t->min, t->dtype, j * NR + v * LANES);
     UNROLL for (size_t r = 0; r < m; r++) {
-      totals[r][v] = _mm256_add_ps(totals[r][v], _mm256_mul_ps(terms[r], mins[v]));
+      totals[r][v] = _mm256_fmadd_ps(terms[r], mins[v], totals[r][v]);
     }
   }
 }
@@ -343,8 +343,7 @@ INLINE void rows(const eti_qgroups_tile *given, size_t first, size_t m, group_fo
     UNROLL for (size_t v = 0; v < NV; v++) {
       const vf scale = numbers_at(t.scale, t.dtype, j * NR + v * LANES);
       UNROLL for (size_t r = 0; r < m; r++) {
-        const vf scaled = _mm256_mul_ps(_mm256_cvtepi32_ps(s[r][v]), scale);
-        totals[r][v] = _mm256_add_ps(totals[r][v], scaled);
+        totals[r][v] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(s[r][v]), scale, totals[r][v]);
       }
     }
     if (has_min) add_minimums(&t, j, begins, m, is_part, totals);

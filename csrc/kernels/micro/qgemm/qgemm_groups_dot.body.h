@@ -11,6 +11,8 @@
 #define INLINE static inline __attribute__((always_inline))
 // Unrolls loops over registers.
 #define UNROLL _Pragma("GCC unroll 16")
+// Makes the compiler read memory again, in code that few tiles need: registers are free for others.
+#define RELOAD __asm__ volatile("" : : : "memory")
 
 enum {
   NR = ETI_QGROUPS_NR,
@@ -19,6 +21,9 @@ enum {
   NV = NR / LANES,   // vectors of a panel
   PANELS = TV / NV,  // of a tile
   HALF = MR / 2,
+  // Rows of a tile whose groups have terms behind whole steps: 3, so that no tile has one row of
+  // two panels.
+  FEW_LAST = 3,
   // The distances at which the weights and scales of one row are prefetched, in bytes and in
   // groups. The speed of one row is that of reading them.
   NEAR = 8192,
@@ -97,23 +102,36 @@ INLINE void add_last(terms a, size_t a_step, size_t n, const uint8_t *w, size_t 
   add_step((terms){last[0], last[HALF]}, STEP, w, panel, m, tv, bits, is_split, sums);
 }
 
+// Initial sums of a group in two rows of a tile, like `terms`.
+typedef struct begins {
+  const int32_t *first, *second;
+} begins;
+
+INLINE vi begin_at(begins from, size_t n_groups, size_t r) {
+  return VI_SET1(r < HALF ? from.first[r * n_groups] : from.second[(r - HALF) * n_groups]);
+}
+
 // Sets the sums of group j to the initial ones.
-INLINE void begin_sums(const eti_qgroups_tile *t, const int32_t *begins, size_t column, size_t j,
-                       size_t m, size_t tv, size_t bits, bool is_split, vi sums[2][MR][TV]) {
+INLINE void begin_sums(const eti_qgroups_tile *t, begins from, size_t column, size_t j, size_t m,
+                       size_t tv, size_t bits, bool is_split, vi sums[2][MR][TV]) {
   UNROLL for (size_t r = 0; r < m; r++) {
-    const uint32_t begin = (uint32_t)begins[r * t->n_groups + j];
-    const vi first = VI_SET1((int32_t)(bits == 8 ? 16 * begin : t->min == NULL ? begin : 0));
+    const vi begin = begin_at(from, t->n_groups, r);
+    const vi first = bits == 8 ? VI_TIMES_16(begin) : begin;
     UNROLL for (size_t v = 0; v < tv; v++) {
       sums[0][r][v] = first;
       if (is_split) sums[1][r][v] = VI_SET1(0);
     }
   }
+  if (t->min != NULL && bits == 4) {
+    UNROLL for (size_t i = 0; i < m * tv; i++) sums[0][i / tv][i % tv] = VI_SET1(0);
+  }
   if (t->zero == NULL) return;
+  RELOAD;
   UNROLL for (size_t v = 0; v < tv; v++) {
     const int8_t *const zeros = t->zero + (column + v / NV * NR) * t->n_groups + j * NR;
     const vi zero = VI_OF_I8(zeros + v % NV * LANES);
     UNROLL for (size_t r = 0; r < m; r++) {
-      const vi off = VI_MUL(VI_OVER_8(VI_SET1(begins[r * t->n_groups + j])), zero);
+      const vi off = VI_MUL(VI_OVER_8(begin_at(from, t->n_groups, r)), zero);
       sums[0][r][v] = VI_ADD(sums[0][r][v], off);
     }
   }
@@ -121,16 +139,27 @@ INLINE void begin_sums(const eti_qgroups_tile *t, const int32_t *begins, size_t 
 
 // ---- groups
 
-// A vector of scales from number i on.
-INLINE vf numbers_at(const void *from, uint8_t dtype, size_t i) {
-  if (dtype == ET_F32) return VF_LOAD((const float *)from + i);
-  const uint16_t *const halves = (const uint16_t *)from + i;
-  return dtype == ET_BF16 ? VF_OF_BF16(halves) : VF_OF_F16(halves);
-}
-
-INLINE void prefetch_numbers(const void *from, uint8_t dtype, size_t i) {
-  const size_t bytes = eti_qgroups_scale_bytes(dtype);
-  __builtin_prefetch((const void *)((uintptr_t)from + i * bytes), 0, 3);
+// Vectors of scales or minimums of group j of a tile's columns.
+INLINE void load_numbers(const eti_qgroups_tile *t, const void *from, size_t column, size_t j,
+                         size_t m, size_t tv, vf to[TV]) {
+  const size_t at = column * t->n_groups + j * NR, panel = NR * t->n_groups;
+  const float *const wide = (const float *)from + at;
+  const uint16_t *const halves = (const uint16_t *)from + at;
+  if (t->dtype == ET_F16) {
+    UNROLL for (size_t v = 0; v < tv; v++) to[v] =
+        VF_OF_F16(halves + v / NV * panel + v % NV * LANES);
+  } else if (t->dtype == ET_BF16) {
+    UNROLL for (size_t v = 0; v < tv; v++) to[v] =
+        VF_OF_BF16(halves + v / NV * panel + v % NV * LANES);
+  } else {
+    UNROLL for (size_t v = 0; v < tv; v++) to[v] = VF_LOAD(wide + v / NV * panel + v % NV * LANES);
+  }
+  if (m > 1) return;
+  const size_t bytes = eti_qgroups_scale_bytes(t->dtype);
+  UNROLL for (size_t v = 0; v < tv; v++) {
+    const size_t ahead = at + NEAR_GROUPS * NR + v / NV * panel + v % NV * LANES;
+    __builtin_prefetch((const void *)((uintptr_t)from + ahead * bytes), 0, 3);
+  }
 }
 
 // Writes the results of a tile's totals.
@@ -172,31 +201,25 @@ INLINE void prefetch(const uint8_t *w, size_t panel, size_t distance, size_t m, 
 // Adds the scaled sums of group j to totals.
 INLINE void add_group(const eti_qgroups_tile *t, size_t column, size_t j, size_t m, size_t tv,
                       bool is_split, const vi sums[2][MR][TV], vf totals[MR][TV]) {
+  vf scales[TV];
+  load_numbers(t, t->scale, column, j, m, tv, scales);
   UNROLL for (size_t v = 0; v < tv; v++) {
-    const size_t at = (column + v / NV * NR) * t->n_groups + j * NR + v % NV * LANES;
-    const vf scale = numbers_at(t->scale, t->dtype, at);
-    if (m == 1) prefetch_numbers(t->scale, t->dtype, at + NEAR_GROUPS * NR);
     UNROLL for (size_t r = 0; r < m; r++) {
       const vi sum = is_split ? VI_ADD(sums[0][r][v], sums[1][r][v]) : sums[0][r][v];
-      totals[r][v] = VF_ADD(totals[r][v], VF_MUL(VF_OF(sum), scale));
+      totals[r][v] = VF_FMA(VF_OF(sum), scales[v], totals[r][v]);
     }
   }
 }
 
-// Adds the minimums of group j times the terms of each row, of which `begins` has -8 times the sum.
-INLINE void add_minimums(const eti_qgroups_tile *t, const int32_t *begins, size_t column, size_t j,
-                         size_t m, size_t tv, vf totals[MR][TV]) {
-  vf of_rows[MR];
+// Adds the minimums of group j times the terms of each row, of which `from` has -8 times the sum.
+INLINE void add_minimums(const eti_qgroups_tile *t, begins from, size_t column, size_t j, size_t m,
+                         size_t tv, vf totals[MR][TV]) {
+  vf minimums[TV];
+  RELOAD;
+  load_numbers(t, t->min, column, j, m, tv, minimums);
   UNROLL for (size_t r = 0; r < m; r++) {
-    of_rows[r] = VF_MUL(VF_OF(VI_SET1(begins[r * t->n_groups + j])), VF_SET1(-0.125f));
-  }
-  UNROLL for (size_t v = 0; v < tv; v++) {
-    const size_t at = (column + v / NV * NR) * t->n_groups + j * NR + v % NV * LANES;
-    const vf min = numbers_at(t->min, t->dtype, at);
-    if (m == 1) prefetch_numbers(t->min, t->dtype, at + NEAR_GROUPS * NR);
-    UNROLL for (size_t r = 0; r < m; r++) {
-      totals[r][v] = VF_ADD(totals[r][v], VF_MUL(of_rows[r], min));
-    }
+    const vf of_row = VF_MUL(VF_OF(begin_at(from, t->n_groups, r)), VF_SET1(-0.125f));
+    UNROLL for (size_t v = 0; v < tv; v++) totals[r][v] = VF_FMA(of_row, minimums[v], totals[r][v]);
   }
 }
 
@@ -210,7 +233,8 @@ INLINE void columns_of_rows(const eti_qgroups_tile *given, size_t row, size_t co
   const size_t a_step = t.n_groups * t.group, rest = t.group % STEP;
   const size_t panel = eti_qgroups_group_bytes(t.group, bits) * t.n_groups;
   const int8_t *const first = t.a + row * a_step;
-  const int32_t *const begins = t.begins + row * t.n_groups;
+  const int32_t *const begin = t.begins + row * t.n_groups;
+  begins from = {begin, m > HALF ? begin + HALF * t.n_groups : begin};
   terms a = {first, m > HALF ? first + HALF * a_step : first};
   const uint8_t *w = t.w + column / NR * panel;
   vf totals[MR][TV];
@@ -220,19 +244,20 @@ INLINE void columns_of_rows(const eti_qgroups_tile *given, size_t row, size_t co
   for (size_t j = 0; j < t.n_groups; j++) {
     const size_t distance = m == 1 ? NEAR : j >= next.from && j < next.to ? next.distance : 0;
     vi sums[2][MR][TV];
-    begin_sums(&t, begins, column, j, m, tv, bits, is_split, sums);
+    begin_sums(&t, from, column, j, m, tv, bits, is_split, sums);
     for (size_t k = STEP; k <= t.group; k += STEP, w += step_bytes, a = terms_after(a, STEP)) {
       prefetch(w, panel, distance, m, tv);
       if (bits == 8) prefetch(w + STEP_BYTES, panel, distance, m, tv);
       add_step(a, a_step, w, panel, m, tv, bits, is_split, sums);
     }
-    if (rest != 0) {
+    if (m <= FEW_LAST && rest != 0) {
       add_last(a, a_step, rest, w, panel, m, tv, bits, is_split, sums);
       w += step_bytes;
       a = terms_after(a, rest);
     }
     add_group(&t, column, j, m, tv, is_split, (const vi(*)[MR][TV])sums, totals);
-    if (t.min != NULL) add_minimums(&t, begins, column, j, m, tv, totals);
+    if (t.min != NULL) add_minimums(&t, from, column, j, m, tv, totals);
+    from = (begins){from.first + 1, from.second + 1};
   }
   vf found[MR][TV];  // its address is taken, so that `totals` may stay in registers
   UNROLL for (size_t i = 0; i < m * tv; i++) found[i / tv][i % tv] = totals[i / tv][i % tv];
@@ -251,7 +276,7 @@ INLINE void columns_of_rows(const eti_qgroups_tile *given, size_t row, size_t co
 // Computes all rows of some columns, in tiles of nearly equal numbers of rows, which share the
 // prefetching of the next panels. Weights stay in the L1 cache.
 INLINE void rows_of_columns(const eti_qgroups_tile *t, size_t column, bool is_whole, size_t bits) {
-  const size_t tiles = (t->m + MR - 1) / MR;
+  const size_t most = t->group % STEP == 0 ? MR : FEW_LAST, tiles = (t->m + most - 1) / most;
   const size_t panel = eti_qgroups_group_bytes(t->group, bits) * t->n_groups;
   const size_t distance = t->n - column > PANELS * NR ? PANELS * panel : 0;
   for (size_t i = 0; i < tiles; i++) {

@@ -102,7 +102,7 @@ INLINE void add_group(const eti_qgroups_tile *t, size_t j, size_t units,
     UNROLL for (size_t i = 0; i < UNIT; i++) {
       UNROLL for (size_t u = 0; u < units; u++) {
         float32x4_t *const total = &totals[u][v * UNIT + i];
-        *total = vaddq_f32(*total, vmulq_f32(vcvtq_f32_s32(sums[u][v * UNIT + i]), scale[i]));
+        *total = vfmaq_f32(*total, vcvtq_f32_s32(sums[u][v * UNIT + i]), scale[i]);
       }
     }
   }
@@ -119,7 +119,7 @@ INLINE void add_minimums(const eti_qgroups_tile *t, const int32_t *begins, size_
       const float32x4_t terms = vmulq_n_f32(sum, -0.125f);
       UNROLL for (size_t i = 0; i < UNIT; i++) {
         float32x4_t *const total = &totals[r / UNIT][v * UNIT + i];
-        *total = vaddq_f32(*total, vmulq_f32(terms, min[i]));
+        *total = vfmaq_f32(*total, terms, min[i]);
       }
     }
   }

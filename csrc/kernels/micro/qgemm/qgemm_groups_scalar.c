@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "kernels/micro/isa_select.h"
+#include "kernels/micro/math/math_core.h"
 #include "runtime/half.h"
 
 enum { NR = ETI_QGROUPS_NR, STEP = ETI_QGROUPS_STEP, QUAD = STEP / 2, WORDS = 8, VECTORS = 4 };
@@ -99,10 +100,12 @@ static void add_group(const eti_qgroups_tile *t, size_t j, const uint32_t sums[N
                       float totals[NR]) {
   float scales[NR], mins[NR];
   read_numbers(t->scale, t->dtype, j, scales);
-  for (size_t c = 0; c < NR; c++) totals[c] += (float)(int32_t)sums[c] * scales[c];
+  for (size_t c = 0; c < NR; c++)
+    totals[c] = eti_fma_f32((float)(int32_t)sums[c], scales[c], totals[c]);
   if (t->min == NULL) return;
   read_numbers(t->min, t->dtype, j, mins);
-  for (size_t c = 0; c < NR; c++) totals[c] += (float)(int32_t)terms * mins[c];
+  for (size_t c = 0; c < NR; c++)
+    totals[c] = eti_fma_f32((float)(int32_t)terms, mins[c], totals[c]);
 }
 
 static void panel_of_rows(const eti_qgroups_tile *t) {

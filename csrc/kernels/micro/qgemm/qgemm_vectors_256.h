@@ -20,6 +20,7 @@ typedef __m256 vf;
 #define VI_SUB(a, b) _mm256_sub_epi32(a, b)
 #define VI_MUL(a, b) _mm256_mullo_epi32(a, b)
 #define VI_OVER_8(v) _mm256_srai_epi32(v, 3)
+#define VI_TIMES_16(v) _mm256_slli_epi32(v, 4)
 #define VI_OF_I8(p) _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)(p)))
 #define VI_TOTAL(v) total_of(v)
 #define VI_PAIRS(a, w) _mm256_madd_epi16(a, w)
@@ -32,6 +33,7 @@ typedef __m256 vf;
 #define VF_MUL(a, b) _mm256_mul_ps(a, b)
 #define VF_ADD(a, b) _mm256_add_ps(a, b)
 #define VF_SUB(a, b) _mm256_sub_ps(a, b)
+#define VF_FMA(a, b, c) _mm256_fmadd_ps(a, b, c)
 #define VF_MIN(a, b) _mm256_min_ps(a, b)
 #define VF_OF(v) _mm256_cvtepi32_ps(v)
 #define VF_OF_BF16(p)                    \

@@ -22,6 +22,7 @@ typedef __m512 vf;
 #define VI_OF_I8(p) _mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(const void *)(p)))
 #define VI_TOTAL(v) _mm512_reduce_add_epi32(v)
 #define VI_OVER_8(v) _mm512_srai_epi32(v, 3)
+#define VI_TIMES_16(v) _mm512_slli_epi32(v, 4)
 #define VI_PAIRS(a, w) _mm512_madd_epi16(a, w)
 #define VI_EVEN(w) _mm512_srai_epi16(_mm512_slli_epi16(w, 8), 8)
 #define VI_ODD(w) _mm512_srai_epi16(w, 8)
@@ -32,6 +33,7 @@ typedef __m512 vf;
 #define VF_MUL(a, b) _mm512_mul_ps(a, b)
 #define VF_ADD(a, b) _mm512_add_ps(a, b)
 #define VF_SUB(a, b) _mm512_sub_ps(a, b)
+#define VF_FMA(a, b, c) _mm512_fmadd_ps(a, b, c)
 #define VF_MIN(a, b) _mm512_min_ps(a, b)
 #define VF_OF(v) _mm512_cvtepi32_ps(v)
 #define VF_OF_BF16(p)                    \

@@ -77,6 +77,7 @@ typedef struct queries {
 typedef struct tile {
   const run *r;
   size_t batch, head, first, n;
+  size_t next_head;  // of the unit that this thread takes next, through all batches
   queries queries, to_sinks;
   bool is_far;  // from the sinks: some row has a rotation of its own for them
   size_t code_step;
@@ -198,6 +199,7 @@ static void start_tile(tile *t, size_t unit) {
   const eti_panel_attention *const a = r->a;
   t->batch = unit / r->n_tiles / a->cache.heads;
   t->head = unit / r->n_tiles % a->cache.heads;
+  t->next_head = (unit + r->n_slots) / r->n_tiles;
   t->first = unit % r->n_tiles * ROWS;
   t->n = eti_at_most(r->n_rows - t->first, ROWS);
   if (is_i8(r)) {
@@ -298,12 +300,23 @@ static void multiply_codes(const tile *t, const queries *q, const char *panels, 
   t->r->qgemm->tile_f32(&codes);
 }
 
+// The address of the keys of a head from a slot on. Also of what is prefetched only, which may lie
+// behind the cache.
+static uintptr_t keys_at(const eti_panel_cache *c, size_t head, size_t slot) {
+  const size_t panel = head * eti_cache_panels(c) + slot / WIDTH;
+  return (uintptr_t)c->keys + panel * eti_key_panel_bytes(c);
+}
+
+static uintptr_t values_at(const eti_panel_cache *c, size_t head, size_t slot) {
+  const size_t item = et_dtype_bytes((et_dtype)c->dtype);
+  return (uintptr_t)c->values + head * eti_value_panels(c) * eti_value_panel_bytes(c) +
+         slot * WIDTH * item;
+}
+
 static void multiply_keys(const tile *t, const queries *q, size_t slot, size_t n, float *scores,
                           size_t step) {
   const eti_panel_cache *const c = &t->r->a->cache;
-  const size_t panel_bytes = eti_key_panel_bytes(c);
-  const char *const panels =
-      (const char *)c->keys + (head_index(t) * eti_cache_panels(c) + slot / WIDTH) * panel_bytes;
+  const char *const panels = (const char *)keys_at(c, head_index(t), slot);
   if (c->dtype == ET_I8) {
     multiply_codes(t, q, panels, slot, n, scores, step);
     return;
@@ -315,8 +328,9 @@ static void multiply_keys(const tile *t, const queries *q, size_t slot, size_t n
                                .k = c->dim,
                                .n = n,
                                .panels = panels,
-                               .panel_bytes = panel_bytes,
-                               .next = n / WIDTH * panel_bytes,
+                               .panel_bytes = eti_key_panel_bytes(c),
+                               .next = (const void *)values_at(c, head_index(t), slot),
+                               .next_bytes = eti_value_panel_bytes(c),
                                .c = scores,
                                .c_step = step,
                                .init = ETI_GEMM_ZERO};
@@ -341,10 +355,12 @@ static void score_keys(const tile *t, size_t block, span keys) {
 static void weigh_values(const tile *t, size_t block, span keys, size_t row, size_t m,
                          eti_gemm_init init) {
   const eti_panel_cache *const c = &t->r->a->cache;
-  const size_t item = et_dtype_bytes((et_dtype)c->dtype), panel_bytes = eti_value_panel_bytes(c);
-  const char *const panels = (const char *)c->values +
-                             head_index(t) * eti_value_panels(c) * panel_bytes +
-                             (block * BLOCK + keys.begin) * WIDTH * item;
+  const char *const panels = (const char *)values_at(c, head_index(t), block * BLOCK + keys.begin);
+  // After this block, the next one's keys, or the first ones of the next unit, as far as blocks and
+  // heads follow one another.
+  const bool is_last = block + 1 >= t->r->n_blocks;
+  const uintptr_t next = is_last ? keys_at(c, t->next_head, keys.begin)
+                                 : keys_at(c, head_index(t), (block + 1) * BLOCK);
   const size_t wide = t->r->sizes.wide;
   const eti_panel_product p = {.dtype = c->dtype,
                                .a = t->scores + row * BLOCK + keys.begin,
@@ -353,8 +369,9 @@ static void weigh_values(const tile *t, size_t block, span keys, size_t row, siz
                                .k = keys.end - keys.begin,
                                .n = wide,
                                .panels = panels,
-                               .panel_bytes = panel_bytes,
-                               .next = BLOCK * WIDTH * item,
+                               .panel_bytes = eti_value_panel_bytes(c),
+                               .next = (const void *)next,
+                               .next_bytes = eti_key_panel_bytes(c),
                                .c = t->block.rows + row * wide,
                                .c_step = wide,
                                .init = init};

@@ -22,7 +22,7 @@ static eti_gemm_tile tile_of(const eti_panel_product *p, size_t nr, size_t colum
   const float *const first = (const float *)(const void *)p->panels;
   const float *const b = first + column / WIDTH * step + column % WIDTH;
   const bool is_last = column + nr >= p->n;
-  const uintptr_t ahead = is_last ? (uintptr_t)first + p->next : (uintptr_t)b + p->panel_bytes;
+  const uintptr_t ahead = is_last ? (uintptr_t)p->next : (uintptr_t)b + p->panel_bytes;
   return (eti_gemm_tile){.k = p->k,
                          .segment = p->k,
                          .b = b,
@@ -60,6 +60,19 @@ static void multiply(const eti_gemm_kernel *kernel, const eti_panel_product *p, 
   }
 }
 
+// Converts n elements of a panel, and prefetches as many of the one that is converted after the
+// next product: a page each, at whose end processors stop to prefetch.
+static void convert_panel(eti_cast_fn convert, float *to, const char *from, ptrdiff_t item,
+                          size_t n, uintptr_t ahead) {
+  enum { PIECE = 256, LINE = 64 };
+  for (size_t i = 0; i < n; i += PIECE) {
+    const size_t count = eti_at_most(n - i, PIECE), at = i * (size_t)item;
+    for (size_t b = 0; b < count * (size_t)item; b += LINE)
+      __builtin_prefetch((const void *)(ahead + at + b), 0, 2);
+    convert(to + i, (ptrdiff_t)sizeof(float), from + at, item, count);
+  }
+}
+
 void eti_panel_multiply(const eti_gemm_kernel *kernel, const eti_panel_product *p, float *room) {
   ET_ASSERT(p->n % WIDTH == 0);
   if (p->dtype == ET_F32) {
@@ -70,19 +83,18 @@ void eti_panel_multiply(const eti_gemm_kernel *kernel, const eti_panel_product *
   const ptrdiff_t item = (ptrdiff_t)et_dtype_bytes((et_dtype)p->dtype);
   const size_t step = eti_panel_columns(kernel), n = p->k * WIDTH;
   eti_panel_product piece = *p;
-  piece.panels = (const char *)room;
+  piece.panels = piece.next = (const char *)room;  // read by no prefetch
   piece.panel_bytes = n * sizeof(float);
   for (size_t j = 0; j < p->n; j += step) {
     piece.n = eti_at_most(p->n - j, step);
-    for (size_t i = 0; i < piece.n / WIDTH; i++)
-      convert(room + i * n, (ptrdiff_t)sizeof(float), p->panels + (j / WIDTH + i) * p->panel_bytes,
-              item, n);
+    for (size_t i = 0; i < piece.n / WIDTH; i++) {
+      const size_t panel = j / WIDTH + i, after = panel + step / WIDTH;
+      const uintptr_t ahead = after < p->n / WIDTH ? (uintptr_t)p->panels + after * p->panel_bytes
+                                                   : (uintptr_t)p->next + i * p->next_bytes;
+      convert_panel(convert, room + i * n, p->panels + panel * p->panel_bytes, item, n, ahead);
+    }
     piece.c = p->c + j;
-    // The panels that are converted next: a page each, at whose end processors stop to prefetch.
-    const bool is_last = j + step >= p->n;
-    const size_t later = is_last ? p->next : (j + step) / WIDTH * p->panel_bytes;
-    piece.next = (uintptr_t)p->panels + later - (uintptr_t)room;
-    multiply(kernel, &piece, WIDTH * (size_t)item);
+    multiply(kernel, &piece, 0);
   }
 }
 

@@ -16,7 +16,8 @@ typedef struct eti_panel_product {
   size_t a_step, m, k, n;
   const char *panels;
   size_t panel_bytes;  // from panel to panel
-  size_t next;         // bytes from the first panel to what is read later, to prefetch
+  const void *next;    // panels that are read afterwards, to prefetch; any address
+  size_t next_bytes;   // from panel to panel of these
   float *c;
   size_t c_step;
   eti_gemm_init init;

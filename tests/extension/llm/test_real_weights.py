@@ -19,7 +19,7 @@ from executorch_py.extension.llm.export import export_folder
 from executorch_py.extension.llm.export.hf_model import load_model, widen_parameters
 from executorch_py.extension.llm.session import Session, perplexity
 
-WINDOW, N_WINDOWS = 256, 4
+WINDOW, N_WINDOWS = 256, 16
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,7 @@ cd "$(dirname "$0")/.."
 purpose=${1:?usage: .ci/setup.sh demo|test|docs|bench|llama|lint}
 python=${PYTHON:-python3}
 torch_version=2.13.0
+log=.setup.$purpose.log  # of a step, shown if it fails; two purposes may run side by side
 
 say() {  # bold on a terminal, plain in a log
   if [ -t 2 ]; then printf '\033[1m==>\033[0m %s\n' "$*" >&2; else printf '==> %s\n' "$*" >&2; fi
@@ -29,17 +30,17 @@ need_apt() {  # need_apt PACKAGE…: install what is missing, or say what to ins
   fi
   say "installing system packages: ${missing[*]}"
   { apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "${missing[@]}"; } \
-    >.setup.log 2>&1 || { tail -n 20 .setup.log >&2; exit 1; }
-  rm -f .setup.log
+    >"$log" 2>&1 || { tail -n 20 "$log" >&2; exit 1; }
+  rm -f "$log"
 }
 
 pip_install() {  # pip_install VENV ARGUMENT…, quiet unless it fails
   local venv=$1
   shift
   # Pip's warnings about other packages' requirements do not apply: the versions below are pinned together.
-  "$venv/bin/python" -m pip install -q --disable-pip-version-check --no-input "$@" >.setup.log 2>&1 ||
-    { cat .setup.log >&2; exit 1; }
-  rm -f .setup.log
+  "$venv/bin/python" -m pip install -q --disable-pip-version-check --no-input "$@" >"$log" 2>&1 ||
+    { cat "$log" >&2; exit 1; }
+  rm -f "$log"
 }
 
 if command -v dpkg-query >/dev/null; then
@@ -139,7 +140,7 @@ if [ "$purpose" = test ]; then
 fi
 
 compgen -G "executorch_py/_C*.so" >/dev/null || say "building the C code"
-.venv/bin/python setup.py -q build_ext --inplace >.setup.log 2>&1 || { cat .setup.log >&2; exit 1; }
-rm -f .setup.log
+.venv/bin/python setup.py -q build_ext --inplace >"$log" 2>&1 || { cat "$log" >&2; exit 1; }
+rm -f "$log"
 .venv/bin/python -c 'import sys; from executorch_py import _C; sys.exit(_C.system_info()["xnnpack"] is None)' ||
   say "built without the XNNPACK delegate; .venv/bin/executorch_py doctor says how to have it"

@@ -368,14 +368,6 @@ static void dump(const outcome *o, et_dtype dtype, contents kind) {
   printf("\n");
 }
 
-// True if a level's instructions may be used by a call: those for products of bytes where there are
-// operands of 8 bits, those for products of bf16 by operators that are named after it.
-static bool matters(const level *on, const char *line, et_dtype dtype) {
-  const bool has_bytes = et_dtype_bytes(dtype) == 1 || strstr(line, "8[") != NULL;
-  return (on->dot == ETI_DOT_NONE || has_bytes) &&
-         (on->bf16 == ETI_BF16_NONE || strstr(line, "bf16") != NULL);
-}
-
 // Compares all ways of running with the scalar reference and adds its results to the hash. False if
 // the call fails.
 static bool run_everywhere(const et_op *op, const char *line, et_dtype dtype, contents kind,
@@ -388,7 +380,6 @@ static bool run_everywhere(const et_op *op, const char *line, et_dtype dtype, co
   if (dumps) dump(&first, dtype, kind);
   *sum = hash(*sum, first.bytes, first.n);
   for (size_t l = 0; l < n_levels; l++) {
-    if (!matters(levels[l], line, dtype)) continue;
     (void)limit_to(levels[l]);
     for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
       if (l + w == 0 || (is_quick && (w == 1 || w == 2))) continue;

@@ -1,7 +1,6 @@
 // binary_vectors.body.h — one type's loop of a function of two operands that takes many
 // instructions: over whole vectors only, so that compilers expand LOOP_EXPR once. The parameters
-// are those of binary_vectors.inc.h; by_vectors.body.h was included before for the
-// type.
+// are those of binary_vectors.inc.h; by_vectors.body.h was included before.
 static void ETI_LOOP_NAME(ETI_LOOP_NAME(LOOP_NAME, vectors), SUFFIX)(CTYPE *out, const CTYPE *left,
                                                                      const CTYPE *right, size_t n,
                                                                      const CTYPE *params) {

@@ -32,27 +32,12 @@ static void FN(store_elements)(void *to, ptrdiff_t stride, const CTYPE *from, si
   }
 }
 
-#if LOOP_IS_FLOAT  // no function of one integer takes many instructions
-static void FN(unary_by_vectors)(void *const p[], const ptrdiff_t s[], size_t n, const void *params,
-                                 FN(unary_vectors) vectors) {
-  ET_ASSERT(ETI_HOLDS(p[0], n, CTYPE) && ETI_HOLDS(p[1], n, CTYPE));
-  ET_ASSERT(ETI_HOLDS_OR_NULL(params, CTYPE));
-  CTYPE k[3] = {0};
-  if (params != NULL) memcpy(k, params, sizeof k);
-  size_t done = 0;
-  if (s[0] == sizeof(CTYPE) && s[1] == sizeof(CTYPE) && n >= LANES) {
-    done = n - n % LANES;
-    vectors(p[0], p[1], done, k);
-  }
-  CTYPE out[PIECE], in[PIECE];
-  for (size_t i = done; i < n; i += PIECE) {
-    const size_t m = n - i < PIECE ? n - i : PIECE;
-    FN(fill_vectors)(in, (const char *)p[1] + (ptrdiff_t)i * s[1], s[1], m);
-    vectors(out, in, (m + LANES - 1) / LANES * LANES, k);
-    FN(store_elements)((char *)p[0] + (ptrdiff_t)i * s[0], s[0], out, m);
-  }
+// Elements that are computed together when n are left: those that fill vectors, by pieces unless
+// all operands are contiguous; then the rest.
+static size_t FN(next_piece)(size_t n, bool dense) {
+  const size_t most = n > PIECE && !dense ? PIECE : n;
+  return most > LANES ? most - most % LANES : most;
 }
-#endif
 
 // The elements of an operand from element i, as vectors: in place, or copied to a buffer. A
 // repeated element is copied at i = 0 only.
@@ -64,6 +49,26 @@ static const CTYPE *FN(vectors_of)(CTYPE buffer[PIECE], const void *p, ptrdiff_t
   return buffer;
 }
 
+#if LOOP_IS_FLOAT  // no function of one integer takes many instructions
+static void FN(unary_by_vectors)(void *const p[], const ptrdiff_t s[], size_t n, const void *params,
+                                 FN(unary_vectors) vectors) {
+  ET_ASSERT(ETI_HOLDS(p[0], n, CTYPE) && ETI_HOLDS(p[1], n, CTYPE));
+  ET_ASSERT(ETI_HOLDS_OR_NULL(params, CTYPE));
+  CTYPE k[3] = {0};
+  if (params != NULL) memcpy(k, params, sizeof k);
+  CTYPE out[PIECE], in[PIECE];
+  const bool fills = s[0] == sizeof(CTYPE), dense = fills && s[1] == sizeof(CTYPE);
+  for (size_t i = 0, m = 0; i < n; i += m) {
+    m = FN(next_piece)(n - i, dense);
+    const bool in_place = fills && m % LANES == 0;
+    void *to = (char *)p[0] + (ptrdiff_t)i * s[0];
+    vectors(in_place ? to : out, FN(vectors_of)(in, p[1], s[1], i, m),
+            (m + LANES - 1) / LANES * LANES, k);
+    if (!in_place) FN(store_elements)(to, s[0], out, m);
+  }
+}
+#endif
+
 static void FN(binary_by_vectors)(void *const p[], const ptrdiff_t s[], size_t n,
                                   const void *params, FN(binary_vectors) vectors) {
   ET_ASSERT(ETI_HOLDS(p[0], n, CTYPE) && ETI_HOLDS_OR_NULL(params, CTYPE));
@@ -74,9 +79,7 @@ static void FN(binary_by_vectors)(void *const p[], const ptrdiff_t s[], size_t n
   const bool fills = s[0] == sizeof(CTYPE);
   const bool dense = fills && s[1] == sizeof(CTYPE) && s[2] == sizeof(CTYPE);
   for (size_t i = 0, m = 0; i < n; i += m) {
-    m = n - i;
-    if (m > PIECE && !dense) m = PIECE;
-    if (m > LANES) m -= m % LANES;
+    m = FN(next_piece)(n - i, dense);
     const bool in_place = fills && m % LANES == 0;
     void *to = (char *)p[0] + (ptrdiff_t)i * s[0];
     vectors(in_place ? to : out, FN(vectors_of)(left, p[1], s[1], i, m),

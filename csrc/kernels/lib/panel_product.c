@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "kernels/micro/convert/cast.h"
+#include "kernels/micro/gemm/half_panels.h"
 #include "kernels/micro/transpose.h"
 #include "runtime/check.h"
 
@@ -11,7 +12,8 @@ enum {
   WIDTH = ETI_GEMM_STORED,
   QUAD = ETI_QGEMM_QUAD,
   COLUMNS = ETI_QGEMM_NR,
-  MAX_ROWS = 14,  // of a tile, on every instruction set
+  MAX_ROWS = 14,                         // of a tile, on every instruction set
+  HALF_ROWS = 2 * ETI_HALF_PANELS_ROWS,  // most rows for which panels of f16 are read twice
 };
 
 // Describes the tile of one row and of the columns from `column` on; memory that is read later is
@@ -73,8 +75,35 @@ static void convert_panel(eti_cast_fn convert, float *to, const char *from, ptrd
   }
 }
 
+// Multiplies panels of f16 that are converted in registers, in equal tiles of rows. Returns false
+// if there is no tile for these sizes.
+static bool multiply_half(const eti_panel_product *p) {
+  const eti_half_panels_fn tile = p->dtype == ET_F16 ? eti_half_panels_best() : NULL;
+  const bool keeps = p->init == ETI_GEMM_KEEP;
+  if (tile == NULL || p->m > HALF_ROWS || p->k > ETI_GEMM_CHUNK ||
+      !(keeps || p->init == ETI_GEMM_ZERO))
+    return false;
+  const size_t height = eti_div_up(p->m, eti_div_up(p->m, ETI_HALF_PANELS_ROWS));
+  for (size_t i = 0; i < p->m; i += height) {
+    const eti_half_panels rows = {.a = p->a + i * p->a_step,
+                                  .a_step = p->a_step,
+                                  .k = p->k,
+                                  .b = (const uint16_t *)(const void *)p->panels,
+                                  .b_panel_step = p->panel_bytes / sizeof(uint16_t),
+                                  .n_panels = p->n / WIDTH,
+                                  .c = p->c + i * p->c_step,
+                                  .c_step = p->c_step,
+                                  .keeps = keeps,
+                                  .next = (uintptr_t)p->next,
+                                  .next_step = p->next_bytes};
+    tile(&rows, eti_at_most(p->m - i, height));
+  }
+  return true;
+}
+
 void eti_panel_multiply(const eti_gemm_kernel *kernel, const eti_panel_product *p, float *room) {
   ET_ASSERT(p->n % WIDTH == 0);
+  if (multiply_half(p)) return;
   if (p->dtype == ET_F32) {
     multiply(kernel, p, WIDTH * sizeof(float));
     return;

@@ -1,7 +1,8 @@
 // panel_product.h — rows of f32 times stored panels (micro/gemm/gemm.h) of f32, or of f16 or i8
-// that are converted a few panels at a time. One product of a block, on one thread, without
-// packing: for attention over a cache. For keys of i8, the rows and panels of the exact products of
-// micro/qgemm/qgemm.h. Knows no tensor.
+// that are converted: f16 in registers for few rows (micro/gemm/half_panels.h), else a few panels
+// at a time. One product of a block, on one thread, without packing: for attention over a cache.
+// For keys of i8, the rows and panels of the exact products of micro/qgemm/qgemm.h. Knows no
+// tensor.
 #ifndef ET_PANEL_PRODUCT_H
 #define ET_PANEL_PRODUCT_H
 

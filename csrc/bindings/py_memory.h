@@ -30,6 +30,9 @@ py_memory *py_memory_allocate(py_state *state, size_t bytes);
 // Advises the system to use huge pages for an allocated block. Call it only when all of the block
 // will be used: touching one byte of a huge page costs two megabytes.
 void py_memory_advise_huge_pages(py_memory *memory);
+// Takes the advice back for all pages of [data, data + bytes), which must be in the block: few of
+// them may ever be used.
+void py_memory_advise_small_pages(const py_memory *memory, const void *data, size_t bytes);
 // Discards whole pages of a mapped file; reading them loads them from the file again. Ignores other
 // kinds of memory and other addresses. Callable without the GIL.
 void py_memory_discard(const py_memory *memory, const void *data, size_t bytes);

@@ -43,6 +43,24 @@ void py_memory_advise_huge_pages(py_memory *memory) {
 #endif
 }
 
+// Advises the system about the whole pages of [data, data + bytes).
+static void advise_pages(const void *data, size_t bytes, int advice) {
+  const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+  const uintptr_t begin = ((uintptr_t)data + page - 1) & ~(uintptr_t)(page - 1);
+  const uintptr_t end = ((uintptr_t)data + bytes) & ~(uintptr_t)(page - 1);
+  if (begin < end) (void)madvise((void *)begin, end - begin, advice);
+}
+
+void py_memory_advise_small_pages(const py_memory *memory, const void *data, size_t bytes) {
+#ifdef MADV_NOHUGEPAGE
+  if (memory->kind == PY_MEMORY_PAGES) advise_pages(data, bytes, MADV_NOHUGEPAGE);
+#else
+  (void)memory;
+  (void)data;
+  (void)bytes;
+#endif
+}
+
 py_memory *py_memory_allocate(py_state *state, size_t bytes) {
   py_memory *self = memory_new(state);
   if (self == NULL) return NULL;
@@ -93,11 +111,8 @@ py_memory *py_memory_map_file(py_state *state, PyObject *path) {
 void py_memory_discard(const py_memory *memory, const void *data, size_t bytes) {
 #ifdef MADV_DONTNEED
   if (memory->kind != PY_MEMORY_MAPPED || !py_memory_contains(memory, data, bytes)) return;
-  const size_t page = (size_t)sysconf(_SC_PAGESIZE);
-  const size_t begin = (size_t)((const uint8_t *)data - (const uint8_t *)memory->data);
-  const size_t first = (begin + page - 1) & ~(page - 1), end = (begin + bytes) & ~(page - 1);
   // The mapping is private and was never written, so no data is lost.
-  if (first < end) (void)madvise((uint8_t *)memory->data + first, end - first, MADV_DONTNEED);
+  advise_pages(data, bytes, MADV_DONTNEED);
 #else
   (void)memory;
   (void)data;

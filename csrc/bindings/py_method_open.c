@@ -8,6 +8,9 @@
 #include "bindings/py_op_library.h"
 #include "bindings/py_text.h"
 
+// States from this size on can be in huge pages; finding them takes so many steps at most.
+enum { STATE_FROM = 2 * 1024 * 1024, STATE_STEPS = 4 * 1024 * 1024 };
+
 static et_status describe_inputs(py_method *self, const char *name, et_error *err) {
   for (size_t i = 0; i < self->n_inputs; i++) {
     py_input *in = &self->inputs[i];
@@ -110,6 +113,24 @@ static et_span *allocate(py_method *self, const et_method_info *info,
   return planned;
 }
 
+// A state without first values, such as the cache of a language model, fills as it is used. Small
+// pages let its memory grow with it; huge ones would be cleared whole for the first few bytes.
+static void grow_states_by_small_pages(py_method *self, const et_method_info *method) {
+  if ((uint64_t)method->n_attributes * method->n_values > STATE_STEPS) return;
+  for (size_t i = 0; i < method->n_attributes; i++) {
+    et_tensor_info info = {.bytes = 0};
+    const et_status status = et_program_slot_info(&self->program->program, method->name,
+                                                  ET_SLOT_ATTRIBUTE, i, NULL, &info, NULL);
+    if (status != ET_OK || !info.is_planned || info.has_data || info.bytes < STATE_FROM) continue;
+    const et_tensor *const state = et_method_attribute(self->method, info.name);
+    for (size_t k = 0; state != NULL && k < method->n_planned; k++) {
+      const py_memory *const buffer = self->program->planned[k];
+      if (py_memory_contains(buffer, state->data, info.bytes))
+        py_memory_advise_small_pages(buffer, state->data, info.bytes);
+    }
+  }
+}
+
 // Measures and loads without the GIL. -1 with an exception set.
 static int load_method(py_method *self, const char *name) {
   py_program *program = self->program;
@@ -143,6 +164,7 @@ static int load_method(py_method *self, const char *name) {
   Py_END_ALLOW_THREADS;
   if (status != ET_OK) goto done;
   py_memory_advise_huge_pages(self->memory);  // the first run uses all of it: it packs weights
+  grow_states_by_small_pages(self, &info);
   self->n_planned = info.n_planned;
   self->n_inputs = info.n_inputs;
   self->n_outputs = info.n_outputs;

@@ -489,6 +489,7 @@ typedef struct et_tensor_info {
   size_t bytes;
   bool is_dynamic;
   bool is_planned;   // has memory in the plan: an input is copied, an output cannot be re-pointed
+  bool has_data;     // its first values come from the program or its data files
   const char *name;  // fully qualified name of an attribute, else NULL
 } et_tensor_info;
 

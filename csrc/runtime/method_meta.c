@@ -64,6 +64,7 @@ static void describe(const eti_tensor_facts *t, et_tensor_info *info) {
   info->bytes = t->bytes;
   info->is_dynamic = t->is_dynamic;
   info->is_planned = t->place != ETI_PLACE_NONE;
+  info->has_data = t->place != ETI_PLACE_NONE && t->place != ETI_PLACE_PLANNED;
   info->name = t->name;
 }
 

@@ -72,6 +72,18 @@ static void the_keys_may_be_spread_over_several_files(void) {
   }
 }
 
+static void facts_of_attributes_say_that_files_have_their_data(void) {
+  rig r = summing();
+  EXPECT(rig_open(&r) == ET_OK);
+  for (size_t i = 0; i < 3; i++) {
+    et_tensor_info info;
+    EXPECT(et_program_slot_info(&r.program, "forward", ET_SLOT_ATTRIBUTE, i, NULL, &info, &r.err) ==
+           ET_OK);
+    EXPECT(info.name != NULL && info.has_data && info.bytes == 12);
+  }
+  rig_end(&r);
+}
+
 static void what_is_missing_double_or_different_is_named(void) {
   static const made_value wide = {.items = three, .n = 1, .dtype = ET_I32};
   static const int32_t four[] = {4}, flat[] = {1, 3};
@@ -267,6 +279,7 @@ static const et_test tests[] = {
     ET_CASE(what_is_missing_double_or_different_is_named),
     ET_CASE(dim_orders_of_one_layout_are_the_same),
     ET_CASE(dim_orders_of_other_layouts_are_refused),
+    ET_CASE(facts_of_attributes_say_that_files_have_their_data),
     ET_CASE(state_from_external_data_needs_a_file),
     ET_CASE(preparing_never_sees_a_misaligned_constant),
     ET_CASE(every_flipped_bit_is_an_error_or_harmless),

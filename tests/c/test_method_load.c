@@ -269,7 +269,7 @@ static void facts_are_read_without_loading(void) {
   EXPECT(et_program_slot_info(&r.program, "one", ET_SLOT_INPUT, 0, &tag, &tensor, &r.err) == ET_OK);
   EXPECT(tag == ET_TENSOR && tensor.dtype == ET_F32 && tensor.rank == 2 && tensor.sizes[1] == 3 &&
          tensor.bytes == 24);
-  EXPECT(tensor.is_planned && !tensor.is_dynamic && tensor.name == NULL);
+  EXPECT(tensor.is_planned && !tensor.has_data && !tensor.is_dynamic && tensor.name == NULL);
   EXPECT(et_program_slot_info(&r.program, "one", ET_SLOT_INPUT, 1, &tag, &tensor, &r.err) ==
          ET_INVALID_ARGUMENT);
   EXPECT(et_program_slot_info(&r.program, "one", ET_SLOT_ATTRIBUTE, 0, &tag, &tensor, &r.err) ==

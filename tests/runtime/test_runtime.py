@@ -16,7 +16,7 @@ import torch
 from support.program_maker import MethodMaker, adder, program_bytes
 
 from executorch_py import _C, errors
-from executorch_py.exir import to_edge
+from executorch_py.exir import ExecutorchBackendConfig, to_edge
 from executorch_py.runtime import Runtime, Verification
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -390,3 +390,45 @@ def test_a_reopened_program_shares_all_bytes_and_has_state_of_its_own() -> None:
     assert counting.sha256 != program.sha256
     program.close()
     assert again.load_method("forward").name == "forward"
+
+
+def test_memory_of_a_large_named_state_grows_as_it_is_used(tmp_path: Path) -> None:
+    """A cache of 64 MB in which a run writes one position of each of 32 heads."""
+
+    class Cache(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("keys", torch.zeros(32, 1024, 512))
+
+        def forward(self, at: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
+            self.keys.index_copy_(1, at, key)
+            return self.keys[:, :4].sum()
+
+    inputs = (torch.tensor([2]), torch.ones(32, 1, 512))
+    config = ExecutorchBackendConfig(emit_mutable_buffer_names=True)
+    program = to_edge(torch.export.export(Cache(), inputs)).to_executorch(config)
+    (tmp_path / "cache.pte").write_bytes(program.buffer)
+    code = """
+import sys
+import numpy as np
+from executorch_py.runtime import Runtime
+
+def private_kib():
+    lines = open("/proc/self/status").read().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("RssAnon"))
+
+method = Runtime.get().load_program(sys.argv[1]).load_method("forward")
+before = private_kib()
+total = method.execute([np.array([2]), np.ones((32, 1, 512), np.float32)])[0]
+print(float(total), private_kib() - before)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "cache.pte")],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        check=True,
+    )
+    total, kib = map(float, done.stdout.split())
+    assert total == 32 * 512
+    assert kib < 8 * 1024

@@ -217,7 +217,8 @@ PYTHON_ARROWS: dict[str, set[str]] = {
     # They fuse before decompositions, whose time grows with the number of nodes.
     "executorch_py.extension.llm.session": {"executorch_py", "executorch_py.runtime"},
     "executorch_py.extension.llm.export": {"executorch_py", "executorch_py.extension", _EXIR}
-    | {*_exir("dialects", "ir", "passes", "program"), *_passes("fuse"), *_xnnpack("partition")},
+    | {"executorch_py.util", *_exir("dialects", "ir", "passes", "program"), *_passes("fuse")}
+    | _xnnpack("partition", "quantizer"),
     # Names of optimum-executorch, over the exports of language models and their sessions.
     "executorch_py.optimum": {"executorch_py", "executorch_py.runtime", "executorch_py.extension"}
     | {"executorch_py.extension.llm.export", "executorch_py.extension.llm.session"}

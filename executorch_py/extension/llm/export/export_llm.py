@@ -16,6 +16,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from torch.export import ExportedProgram
+
 from executorch_py.exir import ExecutorchProgramManager
 from executorch_py.extension.llm.checkpoint import CheckpointError
 from executorch_py.extension.llm.export.config.llm_config import LlmConfig, LoraConfig
@@ -23,6 +25,11 @@ from executorch_py.extension.llm.export.config.read_config import (
     ConfigError,
     checked,
     read_config,
+)
+from executorch_py.extension.llm.export.debug_files import (
+    profiled,
+    save_debug_files,
+    save_graphs,
 )
 from executorch_py.extension.llm.export.hf_model import widen_parameters
 from executorch_py.extension.llm.export.lower_llm import captured, lowered
@@ -60,8 +67,22 @@ def export_llm(config: LlmConfig, report: Report | None = None) -> ExecutorchPro
     weight is read. CheckpointError for tensors that do not fit or are not finite; ConfigError also
     for a map of the vocabulary or a group size that does not fit the model.
     """
-    say = report or (lambda line: None)
     config = checked(config)
+    if config.export.export_only:
+        raise ConfigError(
+            "export.export_only: expected false for a program, got true: capture_llm gives graphs"
+        )
+    graphs, constants = _captured(config, report or (lambda line: None))
+    return lowered(graphs, config, constants)
+
+
+def capture_llm(config: LlmConfig, report: Report | None = None) -> dict[str, ExportedProgram]:
+    """The graphs that export_llm lowers, by method. Errors are those of export_llm."""
+    return _captured(checked(config), report or (lambda line: None))[0]
+
+
+def _captured(config: LlmConfig, say: Report) -> tuple[dict[str, ExportedProgram], dict[str, Any]]:
+    """The graph of each method, and the constant methods."""
     refuse_unsupported(config)
     methods = _constant_methods(config)
     model = _model(config, say)
@@ -82,7 +103,7 @@ def export_llm(config: LlmConfig, report: Report | None = None) -> ExecutorchPro
     for name, adapter in adapters.items():
         with adapted(model, adapter):
             exported[name] = captured(model, config)
-    return lowered(exported, config, {**_sizes(model, config), **methods})
+    return exported, {**_sizes(model, config), **methods}
 
 
 def _model(config: LlmConfig, say: Report) -> Transformer:
@@ -234,14 +255,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
         path = output_path(config)
         if not path.parent.is_dir():
             raise ConfigError(f"export.output_dir: expected a folder, got {path.parent}")
-        program = export_llm(config, report=lambda line: print(line, flush=True))
+        with profiled(config):
+            lines = _write(config, path)
     except (ConfigError, ModelArgsError, CheckpointError) as error:
         print(f"export_llm: {error}", file=sys.stderr)
         return 1
+    print("\n".join(lines))
+    return 0
+
+
+def _write(config: LlmConfig, path: Path) -> list[str]:
+    """Writes the program, or the graphs, and what the configuration asks for beside it."""
+
+    def report(line: str) -> None:
+        print(line, flush=True)
+
+    if config.export.export_only:
+        return [f"saved {saved}" for saved in save_graphs(capture_llm(config, report), path)]
+    program = export_llm(config, report)
     program.save(str(path))
     program.write_tensor_data_to_file(path.parent)
-    print(f"saved {path}: {path.stat().st_size / _MEGABYTE:.1f} MB")
-    return 0
+    size = f"{path.stat().st_size / _MEGABYTE:.1f} MB"
+    return [f"saved {path}: {size}", *save_debug_files(program, config, path.parent)]
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ from executorch_py.exir.passes import MemoryPlanningPass
 from executorch_py.extension.llm.export.config.llm_config import LlmConfig
 from executorch_py.extension.llm.export.config.read_config import ConfigError
 from executorch_py.extension.llm.export.fuse_decoder import fuse_decoder
+from executorch_py.extension.llm.export.graph_quantizer import quantize_graph
 from executorch_py.extension.llm.export.supported_keys import OWN_TARGET
 from executorch_py.extension.llm.model.transformer import Transformer
 
@@ -44,8 +45,14 @@ def captured(model: Transformer, config: LlmConfig) -> ExportedProgram:
     example = tuple(numbers if cached else numbers[:1])
     tokens = {1: torch.export.Dim("token_dim", max=longest)} if dynamic else None
     shapes = (tokens, None) if cached else (tokens,)
-    with torch.no_grad():
-        exported = torch.export.export(model, example, dynamic_shapes=shapes, strict=False)
+
+    def capture(module: torch.nn.Module) -> ExportedProgram:
+        with torch.no_grad():
+            return torch.export.export(module, example, dynamic_shapes=shapes, strict=False)
+
+    exported, chosen = capture(model), config.quantization.pt2e_quantize
+    if chosen is not None:
+        exported = quantize_graph(exported, chosen, example, capture)
     if config.export.target == OWN_TARGET:
         fuse_decoder(exported.graph_module)
     return exported
@@ -55,7 +62,7 @@ def lowered(
     exported: dict[str, ExportedProgram], config: LlmConfig, constants: dict[str, Any]
 ) -> ExecutorchProgramManager:
     """The program of these methods, for the target that the configuration names."""
-    own = config.export.target == OWN_TARGET
+    own, records = config.export.target == OWN_TARGET, config.debug.generate_etrecord
     for program in exported.values():
         _name_files(program, config)
     settings = ExecutorchBackendConfig(
@@ -68,14 +75,18 @@ def lowered(
         emit_mutable_buffer_names=config.multimethod.share_mutable_buffers,
     )
     if own:
-        return to_edge(exported, constant_methods=constants).to_executorch(settings)
+        whole = to_edge(exported, constant_methods=constants, generate_etrecord=records)
+        return whole.to_executorch(settings)
     partitioners: list[XnnpackPartitioner] = []
     if config.backend.xnnpack.enabled:
         everything = config.backend.xnnpack.extended_ops
         kind = XnnpackPartitioner if everything else XnnpackDynamicallyQuantizedPartitioner
         partitioners.append(kind())
     edge = to_edge_transform_and_lower(
-        exported, partitioner=partitioners, constant_methods=constants
+        exported,
+        partitioner=partitioners,
+        constant_methods=constants,
+        generate_etrecord=records,
     )
     return edge.to_executorch(settings)
 

@@ -8,6 +8,7 @@ from typing import Any
 from executorch_py.exir.program.config import TARGETS
 from executorch_py.extension.llm.export.config.llm_config import (
     LlmConfig,
+    Pt2eQuantize,
     SpinQuant,
     bits_and_group,
 )
@@ -25,8 +26,6 @@ _REFUSED = {
     "model.static_quantize_kv_cache_scale": "supported is model.quantize_kv_cache",
     "model.use_moe_quantized_op": "supported are models without experts",
     "export.so_library": "operators of this project and of upstream need no library",
-    "export.export_only": "supported is the whole export",
-    "quantization.pt2e_quantize": "supported is quantization.qmode",
     "quantization.use_qat": _ALTERNATIVE_WEIGHTS,
     "quantization.quantize_scope": "supported is quantization.qmode, which is for linear layers",
     "quantization.calibration_tasks": "supported modes find scales of weights without data",
@@ -34,12 +33,10 @@ _REFUSED = {
     "quantization.calibration_seq_length": "supported modes find scales of weights without data",
     "quantization.calibration_data": "supported modes find scales of weights without data",
     "backend.xnnpack.enable_bf16": "supported are f32 activations",
-    "debug.profile_memory": "supported is `executorch_py inspect` on the file",
-    "debug.profile_path": "supported is `executorch_py run --profile` on the file",
-    "debug.generate_etrecord": "supported is executorch_py.devtools on a program of export_llm",
 }
 _DELEGATES = "supported are backend.xnnpack and programs without a delegate"
 QMODES = ("8da4w", "4w", "int8")
+GRAPH_QUANTIZERS = (Pt2eQuantize.xnnpack_dynamic, Pt2eQuantize.xnnpack_dynamic_qc4)
 
 
 def refuse_unsupported(config: LlmConfig) -> None:
@@ -59,6 +56,7 @@ def refuse_unsupported(config: LlmConfig) -> None:
         raise ConfigError(f"export.target: expected {expected}, got {quoted(config.export.target)}")
     _check_caches(config)
     _check_weights(config)
+    _check_graph_quantizer(config)
     _check_methods(config)
     _check_prequantized(config)
 
@@ -147,6 +145,26 @@ def _check_weights(config: LlmConfig) -> None:
                 "quantization.embedding_quantize: expected 2, 4 or 8 bits and a group size, got "
                 f"{quoted(table)}"
             )
+
+
+def _check_graph_quantizer(config: LlmConfig) -> None:
+    key, quantizer = "quantization.pt2e_quantize", config.quantization.pt2e_quantize
+    if quantizer is None:
+        return
+    if quantizer not in GRAPH_QUANTIZERS:
+        expected = " and ".join(name.value for name in GRAPH_QUANTIZERS)
+        raise _refusal(key, quantizer, f"supported are {expected}")
+    if config.quantization.qmode is not None:
+        raise ConfigError(
+            f"{key}: expected one of it and quantization.qmode, got both, "
+            f"{quantizer.value} and {config.quantization.qmode}"
+        )
+    xnnpack = config.backend.xnnpack.enabled
+    if config.export.target == OWN_TARGET or not xnnpack:
+        raise ConfigError(
+            f"{key}: expected export.target={UPSTREAM_TARGET} and backend.xnnpack.enabled=true "
+            f"beside it, as its layers are XNNPACK's, got {config.export.target} and {xnnpack}"
+        )
 
 
 def _check_methods(config: LlmConfig) -> None:

@@ -13,11 +13,12 @@ from support import llama_checkpoints
 from support.llama_checkpoints import PARAMS, PROMPT, steps
 from support.tolerance import F32_LAYERS, LAYERS_STEPS, Tolerance, assert_near
 
+from executorch_py.devtools import parse_etrecord
 from executorch_py.errors import InvalidArgument
 from executorch_py.exir import ExecutorchProgramManager
 from executorch_py.extension.llm.checkpoint import Checkpoint
 from executorch_py.extension.llm.export.config.read_config import ConfigError, read_config
-from executorch_py.extension.llm.export.export_llm import export_llm, main
+from executorch_py.extension.llm.export.export_llm import capture_llm, export_llm, main
 from executorch_py.extension.llm.export.quantize_model import quantize_model
 from executorch_py.extension.llm.model import rope
 from executorch_py.extension.llm.model.caches import OwnCache, Step
@@ -367,3 +368,59 @@ def test_the_command_writes_a_file_of_the_model_class(
 def test_the_command_says_what_is_wrong(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["model.use_kv_cach=true"]) == 1
     assert "did you mean 'use_kv_cache'?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("quantizer", ["xnnpack_dynamic", "xnnpack_dynamic_qc4"])
+def test_quantizers_of_graphs_give_the_numbers_of_the_converted_graph(
+    quantizer: str, tmp_path: Path
+) -> None:
+    lines = [*llama_checkpoints.write(tmp_path), *SIZES, *OPERATORS, *XNNPACK]
+    whole = export_llm(read_config(None, lines))
+    config = read_config(None, [*lines, f"quantization.pt2e_quantize={quantizer}"])
+    program, graph = export_llm(config), capture_llm(config)["forward"].module()
+    assert len(program.buffer) < len(whole.buffer) * 0.75
+    method = Runtime.get().load_program(program.buffer).load_method("forward")
+    # The graph has one scale for all rows of activations, XNNPACK one for each.
+    for i, token in enumerate(PROMPT):
+        inputs = (torch.tensor([[token]]), torch.tensor([i]))
+        assert_near(method.execute(inputs)[0], graph(*inputs), LAYERS_STEPS)
+
+
+def test_the_command_writes_graphs_alone(tmp_path: Path) -> None:
+    places = [*llama_checkpoints.write(tmp_path), *SIZES, *CACHE, f"export.output_dir={tmp_path}"]
+    assert main([*places, "export.export_only=true", "export.output_name=small.pte"]) == 0
+    graph = torch.export.load(tmp_path / "small.pt2").module()
+    program = export_llm(read_config(None, places))
+    method = Runtime.get().load_program(program.buffer).load_method("forward")
+    inputs = (torch.tensor([PROMPT[:5]]), torch.tensor([0]))
+    assert_near(method.execute(inputs)[0], graph(*inputs), F32_LAYERS)
+    assert not (tmp_path / "small.pte").exists()
+    with pytest.raises(ConfigError, match=r"export\.export_only: expected false for a program"):
+        export_llm(read_config(None, [*places, "export.export_only=true"]))
+
+
+def test_files_for_tools_are_written_beside_the_program(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    places = [*llama_checkpoints.write(tmp_path), *SIZES, *CACHE, f"export.output_dir={tmp_path}"]
+    wanted = ["debug.generate_etrecord=true", "debug.profile_memory=true"]
+    assert main([*places, *wanted, f"debug.profile_path={tmp_path}/time.html"]) == 0
+    assert parse_etrecord(str(tmp_path / "etrecord.bin")).edge_dialect_program is not None
+    assert json.loads((tmp_path / "memory_profile.json").read_text())["traceEvents"]
+    assert "captured" in (tmp_path / "time.html").read_text()
+    assert capsys.readouterr().out.count("saved") == 3
+
+
+def test_a_file_for_tools_that_cannot_be_written_costs_no_program(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "etrecord.bin").mkdir()
+    places = [*llama_checkpoints.write(tmp_path), *SIZES, *CACHE, f"export.output_dir={tmp_path}"]
+    assert main([*places, "debug.generate_etrecord=true", "export.output_name=small"]) == 0
+    assert "could not write" in capsys.readouterr().out
+    assert (tmp_path / "small.pte").exists()
+
+
+def test_a_page_of_times_has_a_path(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["debug.profile_path=/nowhere/time.html"]) == 1
+    assert "debug.profile_path: expected a file such as" in capsys.readouterr().err

@@ -102,7 +102,9 @@ def test_fields_that_were_set_later_are_checked() -> None:
         ("export.target=executorch", "export.target: expected executorch_py or executorch-1.5"),
         ("model.use_sdpa_with_kv_cache=true", "expected model.use_kv_cache=true beside it"),
         ("model.use_shared_embedding=true", "model.use_shared_embedding: expected false, or"),
-        ("debug.profile_memory=true", "debug.profile_memory: 'True' is not supported"),
+        ("quantization.use_qat=true", "quantization.use_qat: 'True' is not supported"),
+        ("quantization.pt2e_quantize=qnn_8a8w", "'qnn_8a8w' is not supported: .*xnnpack_dynamic"),
+        ("quantization.pt2e_quantize=xnnpack_dynamic", "backend.xnnpack.enabled=true beside it"),
     ],
 )
 def test_a_key_that_would_have_no_effect_is_refused(text: str, message: str) -> None:

@@ -29,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from support.real_models import MODELS, gguf_file
 
 from executorch_py.extension.llm.export import export_folder
-from executorch_py.extension.llm.export.hf_model import load_model, widen_parameters
+from executorch_py.extension.llm.export.hf_model import cast_parameters, load_model
 from executorch_py.extension.llm.session import Session
 
 PIECE = 64  # longest call: its logits are memory
@@ -80,7 +80,7 @@ def losses_of(rows: torch.Tensor, window: list[int]) -> list[float]:
 def compare_eager(text: Text, path: Path) -> None:
     """transformers computes; only the weights are read by this project."""
     model = load_model(path).model
-    widen_parameters(model)
+    cast_parameters(model)
     model.set_attn_implementation("sdpa")
 
     def losses(window: list[int]) -> list[float]:

@@ -11,7 +11,7 @@ from executorch_py.exir import ExecutorchProgramManager
 from executorch_py.extension.llm.export import quantize_layers
 from executorch_py.extension.llm.export.choose_decoder import choose_decoder
 from executorch_py.extension.llm.export.hf_decoder import program_of
-from executorch_py.extension.llm.export.hf_model import Loaded, load_model, widen_parameters
+from executorch_py.extension.llm.export.hf_model import Loaded, cast_parameters, load_model
 from executorch_py.extension.llm.export.hf_parts import unused_layers
 from executorch_py.extension.llm.export.metadata import constant_methods
 from executorch_py.optimum.options import DEFAULT_GROUP, ExportOptions
@@ -31,7 +31,7 @@ def export_own(folder: Path, options: ExportOptions) -> ExecutorchProgramManager
     )
     _quantize(loaded, linear, table)
     model = loaded.model
-    widen_parameters(model)
+    cast_parameters(model)
     capacity = options.length(model.config)
     decoder, graph = choose_decoder(model, loaded.parts, capacity, prefill=_PREFILL)
     return program_of(graph, constant_methods(decoder))

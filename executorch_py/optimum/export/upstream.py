@@ -15,7 +15,7 @@ from executorch_py.exir import (
     to_edge,
     to_edge_transform_and_lower,
 )
-from executorch_py.extension.llm.export.hf_model import load_model, widen_parameters
+from executorch_py.extension.llm.export.hf_model import cast_parameters, load_model
 from executorch_py.extension.llm.export.metadata import special_token
 from executorch_py.optimum.export.static_decoder import StaticDecoder
 from executorch_py.optimum.options import DEFAULT_GROUP, UPSTREAM, ExportOptions
@@ -25,7 +25,7 @@ def export_upstream(folder: Path, options: ExportOptions) -> ExecutorchProgramMa
     """The program of a folder of transformers, or of a GGUF file in it."""
     loaded = load_model(options.source(folder))
     model = loaded.model
-    widen_parameters(model)
+    cast_parameters(model)
     _quantize(model, options)
     decoder = StaticDecoder(
         model,

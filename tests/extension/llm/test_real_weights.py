@@ -16,7 +16,7 @@ import torch
 from support.real_models import Unavailable, gguf_file
 
 from executorch_py.extension.llm.export import export_folder
-from executorch_py.extension.llm.export.hf_model import load_model, widen_parameters
+from executorch_py.extension.llm.export.hf_model import cast_parameters, load_model
 from executorch_py.extension.llm.session import Session, perplexity
 
 WINDOW, N_WINDOWS = 256, 16
@@ -43,7 +43,7 @@ def ids(path: Path) -> list[int]:
 def eager(path: Path, ids: list[int]) -> float:
     """Perplexity of transformers; only the weights are read by this project."""
     model = load_model(path).model
-    widen_parameters(model)
+    cast_parameters(model)
     model.set_attn_implementation("sdpa")
     half, losses = WINDOW // 2, []
     for window in torch.tensor(ids).split(WINDOW):

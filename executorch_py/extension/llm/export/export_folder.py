@@ -14,7 +14,7 @@ from executorch_py.extension.llm.export.choose_decoder import choose_decoder
 from executorch_py.extension.llm.export.fusion_report import fusion_line
 from executorch_py.extension.llm.export.hf_decoder import program_of
 from executorch_py.extension.llm.export.hf_mixed_decoder import MixedDecoder, WholeContextDecoder
-from executorch_py.extension.llm.export.hf_model import load_model, widen_parameters
+from executorch_py.extension.llm.export.hf_model import cast_parameters, load_model
 from executorch_py.extension.llm.export.hf_parts import unused_layers
 from executorch_py.extension.llm.export.metadata import constant_methods
 from executorch_py.extension.llm.export.quantized_linear import PackedRows, quantize_layers
@@ -60,7 +60,7 @@ def export_folder(
         say(f"linear layers and embeddings: {_kinds(model)}")
         if left:
             say(f"left in f32: {first_names(list(left))}")
-    widen_parameters(model)
+    cast_parameters(model)
     decoder, graph = choose_decoder(
         model,
         loaded.parts,

@@ -16,11 +16,16 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch.export import ExportedProgram
 
 from executorch_py.exir import ExecutorchProgramManager
 from executorch_py.extension.llm.checkpoint import CheckpointError
-from executorch_py.extension.llm.export.config.llm_config import LlmConfig, LoraConfig
+from executorch_py.extension.llm.export.config.llm_config import (
+    DtypeOverride,
+    LlmConfig,
+    LoraConfig,
+)
 from executorch_py.extension.llm.export.config.read_config import (
     ConfigError,
     checked,
@@ -31,7 +36,7 @@ from executorch_py.extension.llm.export.debug_files import (
     save_debug_files,
     save_graphs,
 )
-from executorch_py.extension.llm.export.hf_model import widen_parameters
+from executorch_py.extension.llm.export.hf_model import cast_parameters
 from executorch_py.extension.llm.export.lower_llm import captured, lowered
 from executorch_py.extension.llm.export.prequantized import rotate_inputs, take_quantized
 from executorch_py.extension.llm.export.quantize_model import quantize_model
@@ -55,6 +60,12 @@ from executorch_py.extension.llm.model.weights import initialize, load_weights, 
 
 _SUFFIX = ".pte"
 _MEGABYTE = 10**6
+_DTYPES = {
+    DtypeOverride.fp32: torch.float32,
+    DtypeOverride.fp16: torch.float16,
+    DtypeOverride.bf16: torch.bfloat16,
+}
+_KINDS = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16"}  # of caches
 
 Report = Callable[[str], None]
 
@@ -95,7 +106,7 @@ def _captured(config: LlmConfig, say: Report) -> tuple[dict[str, ExportedProgram
         say(line)
     if config.export.target == OWN_TARGET and config.backend.xnnpack.enabled:
         say(f"backend.xnnpack: not used, as {OWN_TARGET} has operators of its own")
-    widen_parameters(model)
+    cast_parameters(model, model.limits.dtype)
     keep_ids(model, *maps)
     if config.quantization.use_spin_quant is not None:
         rotate_inputs(model)
@@ -121,6 +132,10 @@ def _model(config: LlmConfig, say: Report) -> Transformer:
         load_weights(model, checkpoint)
     if base.tokenizer_path is not None:
         say("base.tokenizer_path: not read, as no text is needed")
+    if config.export.so_library is not None:
+        say("export.so_library: not loaded, as the operators are part of this package")
+    if config.model.expand_rope_table:
+        say("model.expand_rope_table: the table has the size that operators read in any case")
     return model
 
 
@@ -161,6 +176,7 @@ def _limits(config: LlmConfig, args: ModelArgs) -> Limits:
         windows=(window,) * args.n_layers if window else _repeated(windows, args.n_layers),
         sink=sink,
         all_logits=config.debug.generate_full_logits,
+        dtype=_DTYPES[model.dtype_override],
     )
 
 
@@ -200,7 +216,7 @@ def _sizes(model: Transformer, config: LlmConfig) -> dict[str, Any]:
     """Constant methods that upstream's runners read, and those that say what caches keep."""
     caches = [block.attention.kv_cache.layer for block in model.layers]
     kept = {
-        "get_cache_kind": "i8" if config.model.quantize_kv_cache else "f32",
+        "get_cache_kind": "i8" if config.model.quantize_kv_cache else _KINDS[model.limits.dtype],
         "get_cache_windows": [layer.sees for layer in caches],
         "get_cache_slots": [layer.slots - layer.sink for layer in caches],
     }

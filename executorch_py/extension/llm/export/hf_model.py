@@ -167,19 +167,18 @@ def unused_tensors(model: torch.nn.Module, checkpoint: Checkpoint) -> list[str]:
     return [n for n in checkpoint if n not in names and not n.endswith("rotary_emb.inv_freq")]
 
 
-def widen_parameters(model: torch.nn.Module) -> None:
-    """Parameters in f32, in which models compute. One that modules share is widened once.
+def cast_parameters(model: torch.nn.Module, dtype: torch.dtype = torch.float32) -> None:
+    """Parameters in the dtype in which a model computes. One that modules share is cast once.
 
-    CheckpointError for a parameter with NaN or infinity.
+    CheckpointError for a parameter with NaN or infinity, or one too large for the dtype.
     """
     made: dict[int, torch.nn.Parameter] = {}
     for place, module in model.named_modules():
         for name, parameter in list(module.named_parameters(recurse=False)):
             if id(parameter) not in made:
-                check_finite(f"{place}.{name}" if place else name, parameter)
-                wide = parameter
-                if parameter.dtype != torch.float32:
-                    values = parameter.to(torch.float32)
-                    wide = torch.nn.Parameter(values, requires_grad=False)
-                made[id(parameter)] = wide
+                cast = parameter
+                if parameter.dtype != dtype:
+                    cast = torch.nn.Parameter(parameter.to(dtype), requires_grad=False)
+                check_finite(f"{place}.{name}" if place else name, cast)
+                made[id(parameter)] = cast
             setattr(module, name, made[id(parameter)])

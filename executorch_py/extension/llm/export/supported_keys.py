@@ -7,6 +7,7 @@ from typing import Any
 
 from executorch_py.exir.program.config import TARGETS
 from executorch_py.extension.llm.export.config.llm_config import (
+    DtypeOverride,
     LlmConfig,
     Pt2eQuantize,
     SpinQuant,
@@ -20,12 +21,9 @@ _ALTERNATIVE_WEIGHTS = "supported are quantization.qmode and base.preq_mode"
 # Keys by group, each with what is supported instead. A value other than the default is refused.
 _REFUSED = {
     "base.use_lora": "supported are adapters by base.lora_config",
-    "model.dtype_override": "supported is fp32",
-    "model.expand_rope_table": "the table of rotary embeddings has the size that operators read",
     "model.static_quantize_kv_cache": "supported is model.quantize_kv_cache",
     "model.static_quantize_kv_cache_scale": "supported is model.quantize_kv_cache",
     "model.use_moe_quantized_op": "supported are models without experts",
-    "export.so_library": "operators of this project and of upstream need no library",
     "quantization.use_qat": _ALTERNATIVE_WEIGHTS,
     "quantization.quantize_scope": "supported is quantization.qmode, which is for linear layers",
     "quantization.calibration_tasks": "supported modes find scales of weights without data",
@@ -54,6 +52,7 @@ def refuse_unsupported(config: LlmConfig) -> None:
     if config.export.target not in TARGETS:
         expected = " or ".join(TARGETS)
         raise ConfigError(f"export.target: expected {expected}, got {quoted(config.export.target)}")
+    _check_dtype(config)
     _check_caches(config)
     _check_weights(config)
     _check_graph_quantizer(config)
@@ -71,6 +70,29 @@ def _at(config: LlmConfig, key: str) -> Any:
 def _refusal(key: str, value: Any, instead: str) -> ConfigError:
     shown = getattr(value, "name", None) or str(value)
     return ConfigError(f"{key}: {quoted(shown)} is not supported: {instead}")
+
+
+def _check_dtype(config: LlmConfig) -> None:
+    chosen, weights = config.model.dtype_override, config.quantization
+    if chosen is DtypeOverride.fp32:
+        return
+    key, others = (
+        "model.dtype_override",
+        {
+            "quantization.qmode": weights.qmode,
+            "quantization.embedding_quantize": weights.embedding_quantize,
+            "quantization.pt2e_quantize": weights.pt2e_quantize,
+            "base.preq_mode": config.base.preq_mode,
+            "model.quantize_kv_cache": config.model.quantize_kv_cache or None,
+        },
+    )
+    for other, value in others.items():
+        if value is not None:
+            raise ConfigError(f"{key}: expected fp32 beside {other}, got {chosen.value}")
+    if config.export.target == OWN_TARGET:
+        raise ConfigError(
+            f"{key}: expected fp32, or export.target={UPSTREAM_TARGET}, got {chosen.value}"
+        )
 
 
 def _check_caches(config: LlmConfig) -> None:

@@ -109,7 +109,7 @@ def open_adapter(path: str | Path, numbers: AdapterNumbers, model: Transformer) 
             surplus.append(name)
             continue
         turns = match[1] == place and not model.args.use_hf_rope
-        tensor = checkpoint[name].to(torch.float32)
+        tensor = checkpoint[name].to(model.limits.dtype)
         if turns and match[2].lower() == "lora_b" and place.endswith((".wq", ".wk")):
             tensor = in_halves(tensor, model.args.head_size, model.args.rotary_size)
         found.setdefault(place, {})[match[2].lower()] = tensor

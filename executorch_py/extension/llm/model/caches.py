@@ -61,6 +61,7 @@ class Layer:
     scale: float
     softcap: float = 0.0
     sink: int = 0  # first positions that are always seen, beside the window
+    dtype: torch.dtype = torch.float32  # of keys and values
 
     @property
     def slots(self) -> int:
@@ -84,7 +85,7 @@ def plain_attention(
     scores = q @ k.transpose(2, 3) * layer.scale
     if layer.softcap:
         scores = layer.softcap * torch.tanh(scores / layer.softcap)
-    return (torch.softmax(scores + mask, -1) @ v).transpose(1, 2)
+    return (torch.softmax(scores + mask, -1).to(v.dtype) @ v).transpose(1, 2)
 
 
 class NoCache(torch.nn.Module):
@@ -102,9 +103,9 @@ class NoCache(torch.nn.Module):
         return plain_attention(q, k, v, mask, self.layer)
 
 
-def _register_caches(module: torch.nn.Module, shape: tuple[int, ...]) -> None:
+def _register_caches(module: torch.nn.Module, shape: tuple[int, ...], dtype: torch.dtype) -> None:
     for name in ("k_cache", "v_cache"):
-        module.register_buffer(name, torch.zeros(shape))
+        module.register_buffer(name, torch.zeros(shape, dtype=dtype))
 
 
 class TensorCache(torch.nn.Module):
@@ -116,7 +117,7 @@ class TensorCache(torch.nn.Module):
     def __init__(self, layer: Layer) -> None:
         super().__init__()
         self.layer = layer
-        _register_caches(self, (1, layer.heads, layer.capacity, layer.size))
+        _register_caches(self, (1, layer.heads, layer.capacity, layer.size), layer.dtype)
 
     def forward(
         self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, step: Step
@@ -128,7 +129,7 @@ class TensorCache(torch.nn.Module):
 
 
 class OperatorCache(torch.nn.Module):
-    """Caches [1, C, G, D] of f32, by llama::update_cache and llama::custom_sdpa.
+    """Caches [1, C, G, D], by llama::update_cache and llama::custom_sdpa.
 
     A layer with a window keeps its positions in a ring, behind those of its sink.
     """
@@ -139,7 +140,7 @@ class OperatorCache(torch.nn.Module):
     def __init__(self, layer: Layer) -> None:
         super().__init__()
         self.layer = layer
-        _register_caches(self, (1, layer.slots, layer.heads, layer.size))
+        _register_caches(self, (1, layer.slots, layer.heads, layer.size), layer.dtype)
 
     def forward(
         self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, step: Step

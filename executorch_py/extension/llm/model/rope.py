@@ -74,9 +74,13 @@ def tables(args: ModelArgs, theta: float, positions: int) -> tuple[torch.Tensor,
 
 
 def rotated(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
-    """Rows [1, positions, heads, size] whose first elements are rotated, tables [positions, n]."""
+    """Rows [1, positions, heads, size] whose first elements are rotated, tables [positions, n].
+
+    The rotation is computed in the tables' dtype, f32.
+    """
     n, size = cos.shape[-1], x.shape[-1]
     turned = x if n == size else x[..., :n]
     a, b = turned[..., : n // 2], turned[..., n // 2 :]
     turned = turned * cos.unsqueeze(1) + torch.cat((-b, a), -1) * sin.unsqueeze(1)
+    turned = turned.to(x.dtype)
     return turned if n == size else torch.cat((turned, x[..., n:]), -1)

@@ -45,10 +45,11 @@ class Limits:
     windows: tuple[int, ...] | None = None
     all_logits: bool = False
     sink: int = 0  # first positions that layers with windows see beside them
+    dtype: torch.dtype = torch.float32  # of weights, activations, caches and logits
 
 
 class RMSNorm(torch.nn.Module):
-    """x / sqrt(mean(x²) + eps), times weights where it has any."""
+    """x / sqrt(mean(x²) + eps) in f32, times weights where it has any."""
 
     def __init__(self, size: int, eps: float, affine: bool = True, offset: float = 0.0) -> None:
         super().__init__()
@@ -57,7 +58,8 @@ class RMSNorm(torch.nn.Module):
         self.register_parameter("weight", weight)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        normal = x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.eps)
+        wide = x.to(torch.float32)
+        normal = (wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + self.eps)).to(x.dtype)
         if self.weight is None:
             return normal
         return normal * (self.weight + self.offset if self.offset else self.weight)
@@ -157,7 +159,7 @@ class Block(torch.nn.Module):
 
 
 class Transformer(torch.nn.Module):
-    """forward(tokens i64 [1, S], input_pos i64 [1]) -> logits f32 [1, vocabulary].
+    """forward(tokens i64 [1, S], input_pos i64 [1]) -> logits [1, vocabulary] of limits.dtype.
 
     The tokens are at the positions from input_pos on, and the logits are those of the last one; of
     all, [1, S, vocabulary], with `limits.all_logits`. Without caches there is no input_pos.
@@ -245,4 +247,5 @@ def _layer(args: ModelArgs, limits: Limits, index: int) -> Layer:
         scale=args.head_size**-0.5 if scale is None else scale,
         softcap=args.attn_logit_softcapping or 0.0,
         sink=limits.sink if window else 0,
+        dtype=limits.dtype,
     )

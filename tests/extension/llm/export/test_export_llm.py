@@ -11,12 +11,12 @@ import pytest
 import torch
 from support import llama_checkpoints
 from support.llama_checkpoints import PARAMS, PROMPT, steps
-from support.tolerance import F32_LAYERS, LAYERS_STEPS, Tolerance, assert_near
+from support.tolerance import BF16_LAYERS, F32_LAYERS, LAYERS_STEPS, Tolerance, assert_near
 
 from executorch_py.devtools import parse_etrecord
 from executorch_py.errors import InvalidArgument
 from executorch_py.exir import ExecutorchProgramManager
-from executorch_py.extension.llm.checkpoint import Checkpoint
+from executorch_py.extension.llm.checkpoint import Checkpoint, CheckpointError
 from executorch_py.extension.llm.export.config.read_config import ConfigError, read_config
 from executorch_py.extension.llm.export.export_llm import capture_llm, export_llm, main
 from executorch_py.extension.llm.export.quantize_model import quantize_model
@@ -370,6 +370,23 @@ def test_the_command_says_what_is_wrong(capsys: pytest.CaptureFixture[str]) -> N
     assert "did you mean 'use_kv_cache'?" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("name", ["tensors", "operators", "extended"])
+@pytest.mark.parametrize("dtype", ["fp16", "bf16"])
+def test_halves_are_the_dtype_of_weights_caches_and_logits(
+    dtype: str, name: str, tmp_path: Path
+) -> None:
+    lines = [*llama_checkpoints.write(tmp_path), *SIZES, *CACHES[name]]
+    whole = export_llm(read_config(None, lines))
+    config = read_config(None, [*lines, f"model.dtype_override={dtype}"])
+    program, graph = export_llm(config), capture_llm(config)["forward"].module()
+    assert len(program.buffer) < len(whole.buffer) * 0.7
+    found = runtime_steps(program, (2, 4))
+    half = torch.float16 if dtype == "fp16" else torch.bfloat16
+    assert {logits.dtype for logits in found} == {half}
+    wanted = steps(lambda ids, at: graph(torch.tensor([ids]), torch.tensor([at])), (2, 4))
+    assert_near(found, list(wanted), BF16_LAYERS)
+
+
 @pytest.mark.parametrize("quantizer", ["xnnpack_dynamic", "xnnpack_dynamic_qc4"])
 def test_quantizers_of_graphs_give_the_numbers_of_the_converted_graph(
     quantizer: str, tmp_path: Path
@@ -424,3 +441,23 @@ def test_a_file_for_tools_that_cannot_be_written_costs_no_program(
 def test_a_page_of_times_has_a_path(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["debug.profile_path=/nowhere/time.html"]) == 1
     assert "debug.profile_path: expected a file such as" in capsys.readouterr().err
+
+
+def test_a_weight_that_is_too_large_for_a_dtype_is_named(tmp_path: Path) -> None:
+    lines = llama_checkpoints.write(tmp_path)
+    weights = torch.load(tmp_path / "weights.pth")
+    weights["layers.1.attention.wk.weight"][3, 5] = 1e5
+    torch.save(weights, tmp_path / "weights.pth")
+    with pytest.raises(CheckpointError, match=r"layers\.1\.attention\.wk\.weight"):
+        export_llm(read_config(None, [*lines, *SIZES, *CACHE, "model.dtype_override=fp16"]))
+
+
+def test_keys_without_an_effect_are_reported(tmp_path: Path) -> None:
+    lines = [*llama_checkpoints.write(tmp_path), *SIZES, *CACHE]
+    said: list[str] = []
+    more = ["export.so_library=/lib/ops.so", "model.expand_rope_table=true"]
+    export_llm(read_config(None, [*lines, *more]), said.append)
+    assert [line.partition(":")[0] for line in said][-2:] == [
+        "export.so_library",
+        "model.expand_rope_table",
+    ]

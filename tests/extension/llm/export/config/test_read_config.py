@@ -93,7 +93,7 @@ def test_fields_that_were_set_later_are_checked() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("model.dtype_override=bf16", "model.dtype_override: 'bf16' is not supported: .*fp32"),
+        ("base.use_lora=8", "base.use_lora: '8' is not supported: .*base.lora_config"),
         ("backend.coreml.enabled=true", "backend.coreml.enabled: 'True' is not supported: .*xnn"),
         ("backend.coreml.ios=16", "backend.coreml.ios: '16' is not supported"),
         ("quantization.qmode=8da4w-gptq", "expected one of 8da4w, 4w, int8, got 8da4w-gptq"),
@@ -110,3 +110,15 @@ def test_fields_that_were_set_later_are_checked() -> None:
 def test_a_key_that_would_have_no_effect_is_refused(text: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         refuse_unsupported(read_config(None, [text]))
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ("quantization.qmode=8da4w", "expected fp32 beside quantization.qmode, got bf16"),
+        ("export.target=executorch_py", "expected fp32, or export.target=executorch-1.5, got bf16"),
+    ],
+)
+def test_halves_are_for_float_weights_of_upstreams_runtime(more: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=f"model.dtype_override: {message}"):
+        refuse_unsupported(read_config(None, ["model.dtype_override=bf16", more]))

@@ -231,9 +231,8 @@ def connected(model: Any, state: Any, name: str = NAME) -> Iterator[None]:
         AttentionInterface.register(each, attend)
     AttentionMaskInterface.register(MIXED, eager_mask)
     AttentionMaskInterface.register(PROBE, _probe_mask)
-    _fill_rotary_tables(model)
     layers = [m for m in model.modules() if getattr(m, "layer_idx", None) is not None]
-    with implementation(model, name):
+    with implementation(model, name), _constant_rotary_tables(model, getattr(state, "capacity", 0)):
         for module in layers:
             module.decode_state = state
         try:
@@ -243,12 +242,33 @@ def connected(model: Any, state: Any, name: str = NAME) -> Iterator[None]:
                 del module.decode_state
 
 
-def _fill_rotary_tables(model: Any) -> None:
-    """LongRoPE has a second table, made by the first call: a graph needs it as a constant."""
-    for module in model.modules():
-        if getattr(module, "rope_type", None) == "longrope":
-            with torch.no_grad():
-                module(torch.zeros(1), torch.zeros((1, 1), dtype=torch.int64))
+@contextmanager
+def _constant_rotary_tables(model: Any, capacity: int) -> Iterator[None]:
+    """Rotary embeddings whose tables change with a text's length have one table until the end of
+    the block: dynamic ones the table of short texts, which `capacity` must not exceed.
+
+    The first call makes both tables of LongRoPE, which a graph needs as constants, and that of
+    short texts.
+    """
+    kinds = {m: getattr(m, "rope_type", None) for m in model.modules()}
+    changing = [m for m, kind in kinds.items() if kind in ("longrope", "dynamic")]
+    dynamic = [m for m in changing if kinds[m] == "dynamic"]
+    for module in dynamic:
+        if capacity > module.original_max_seq_len:
+            raise UnsupportedDecoder(
+                "rope_type dynamic: expected a capacity of at most max_position_embeddings, "
+                f"{module.original_max_seq_len}, as longer texts change the table, got {capacity}"
+            )
+    for module in changing if not torch.compiler.is_exporting() else ():
+        with torch.no_grad():
+            module(torch.zeros(1), torch.zeros((1, 1), dtype=torch.int64))
+    for module in dynamic:
+        module.rope_type = "default"
+    try:
+        yield
+    finally:
+        for module in dynamic:
+            module.rope_type = "dynamic"
 
 
 def new_cache(layer: AttentionLayer, kind: str, capacity: int, prefill: int) -> Cache:

@@ -24,6 +24,7 @@ LONG_ROPE = {
     "original_max_position_embeddings": 256,
     "factor": 2.0,
 }
+DYNAMIC_ROPE = {"rope_type": "dynamic", "rope_theta": 10000.0, "factor": 4.0}
 # Name -> the class's prefix, and what its configuration has beside the sizes below.
 FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
     "Llama": ("Llama", {}),
@@ -56,6 +57,7 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
         },
     ),
     "Phi-4-mini, long rope": ("Phi3", {"rope_parameters": LONG_ROPE}),
+    "Qwen3, rope whose table is dynamic": ("Qwen3", {"rope_parameters": DYNAMIC_ROPE}),
     "Qwen2, a window of all positions": (
         "Qwen2",
         {"use_sliding_window": True, "sliding_window": 100, "max_window_layers": 0},
@@ -126,6 +128,12 @@ def test_a_model_is_the_same_after_its_export() -> None:
     export_decoder(Decoder(model, CAPACITY, prefill=8))
     assert model.config._attn_implementation == build("Llama", {}).config._attn_implementation
     assert torch.equal(copy.deepcopy(model)(ids).logits, before)
+
+
+def test_a_dynamic_table_of_rope_is_refused_where_it_would_change() -> None:
+    more = {"rope_parameters": DYNAMIC_ROPE, "max_position_embeddings": CAPACITY - 1}
+    with pytest.raises(UnsupportedDecoder, match=r"at most max_position_embeddings, 31, .* got 32"):
+        Decoder(build("Llama", more), CAPACITY)
 
 
 def test_all_logits_are_returned_when_they_are_asked_for() -> None:

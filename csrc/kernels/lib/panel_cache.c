@@ -27,7 +27,7 @@ static void rotate_pairs(const float *cos, const float *sin, const float *x, ptr
   for (size_t i = 0; i < n; i += 2) {
     const float a = x[(ptrdiff_t)i * item], b = x[(ptrdiff_t)(i + 1) * item];
     y[i] = a * cos[i] - b * sin[i];
-    y[i + 1] = b * cos[i] + a * sin[i];
+    y[i + 1] = b * cos[i + 1] + a * sin[i + 1];
   }
 }
 

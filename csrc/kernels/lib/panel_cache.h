@@ -41,7 +41,7 @@ typedef struct eti_head_rows {
 //   halves       y[i] = x[i] · cos[i] − x[i + dims/2] · sin[i]
 //                y[i + dims/2] = x[i + dims/2] · cos[i + dims/2] + x[i] · sin[i + dims/2]
 //   interleaved  y[2i] = x[2i] · cos[2i] − x[2i + 1] · sin[2i]
-//                y[2i + 1] = x[2i + 1] · cos[2i] + x[2i] · sin[2i]
+//                y[2i + 1] = x[2i + 1] · cos[2i + 1] + x[2i] · sin[2i + 1]
 //
 // Each product is rounded. cos and sin have a row of `dims` numbers for each new position; a user
 // may have more.

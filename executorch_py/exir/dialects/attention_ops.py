@@ -83,11 +83,11 @@ def rotated(
     cos, sin = cos[:, None], sin[:, None]
     if interleaved:
         a, b = turned[..., 0::2], turned[..., 1::2]
-        c, s = cos[..., 0::2], sin[..., 0::2]
-        turned = torch.stack((a * c - b * s, b * c + a * s), -1).flatten(-2)
+        quarter = torch.stack((-b, a), -1).flatten(-2)
     else:
         a, b = turned[..., : dims // 2], turned[..., dims // 2 :]
-        turned = turned * cos + torch.cat((-b, a), -1) * sin
+        quarter = torch.cat((-b, a), -1)
+    turned = turned * cos + quarter * sin
     return torch.cat((turned, rest), -1)
 
 

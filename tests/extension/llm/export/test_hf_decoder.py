@@ -25,6 +25,11 @@ LONG_ROPE = {
     "factor": 2.0,
 }
 DYNAMIC_ROPE = {"rope_type": "dynamic", "rope_theta": 10000.0, "factor": 4.0}
+INTERLEAVED: dict[str, tuple[str, dict[str, Any]]] = {
+    "Cohere, interleaved rope": ("Cohere", {}),
+    "GLM, interleaved rope of a part": ("Glm", {"head_dim": 16}),
+    "Ernie 4.5, interleaved rope between casts": ("Ernie4_5", {"head_dim": 16}),
+}
 # Name -> the class's prefix, and what its configuration has beside the sizes below.
 FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
     "Llama": ("Llama", {}),
@@ -57,6 +62,7 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
         },
     ),
     "Phi-4-mini, long rope": ("Phi3", {"rope_parameters": LONG_ROPE}),
+    **INTERLEAVED,
     "Qwen3, rope whose table is dynamic": ("Qwen3", {"rope_parameters": DYNAMIC_ROPE}),
     "Qwen2, a window of all positions": (
         "Qwen2",
@@ -128,6 +134,18 @@ def test_a_model_is_the_same_after_its_export() -> None:
     export_decoder(Decoder(model, CAPACITY, prefill=8))
     assert model.config._attn_implementation == build("Llama", {}).config._attn_implementation
     assert torch.equal(copy.deepcopy(model)(ids).logits, before)
+
+
+@pytest.mark.parametrize(("prefix", "more"), INTERLEAVED.values(), ids=INTERLEAVED)
+def test_interleaved_rotations_are_part_of_attention(prefix: str, more: dict[str, Any]) -> None:
+    graph = capture(Decoder(build(prefix, more), CAPACITY)).graph
+    attention = torch.ops.executorch_py.cached_attention.default
+    calls = graph.find_nodes(op="call_function", target=attention)
+    names = [argument.name for argument in attention._schema.arguments]
+    given = [dict(zip(names, call.args, strict=False)) for call in calls]
+    assert len(given) == 2
+    assert all(call["interleaved"] and call["cos"] is not None for call in given)
+    assert not graph.find_nodes(op="call_function", target=torch.ops.aten.stack.default)
 
 
 def test_a_dynamic_table_of_rope_is_refused_where_it_would_change() -> None:

@@ -49,6 +49,7 @@ typedef struct run {
   const eti_gemm_kernel *kernel;
   const eti_qgemm_micro *qgemm;
   const eti_attention_micro *micro;
+  const eti_cache_rows_micro *rows;
   const eti_eltwise *eltwise;
   sizes sizes;
   size_t n_rows, n_tiles, n_units, n_blocks;
@@ -178,7 +179,7 @@ static void quantize_queries(const tile *t, const queries *q) {
   const size_t dim = t->r->a->cache.dim;
   int8_t *const codes = (int8_t *)t->panel;  // free until the first block
   for (size_t i = 0; i < t->n; i++) {
-    q->scales[i] = eti_quantize_row(q->rows + i * dim, dim, codes);
+    q->scales[i] = t->r->rows->quantize(codes, q->rows + i * dim, dim);
     eti_code_row_copy(t->r->qgemm, q->codes + i * t->code_step, codes, dim);
   }
 }
@@ -188,8 +189,8 @@ static void load_queries(const tile *t, const queries *q, size_t far_from) {
   const eti_panel_attention *const a = t->r->a;
   for (size_t i = 0; i < t->n; i++) {
     const size_t query = query_of(t, i), row = a->start + query < far_from ? query : a->n_queries;
-    eti_rotate_row(&a->rotation, row_at(t, &a->query, i), a->query.item, a->cache.dim, row,
-                   q->rows + i * a->cache.dim);
+    eti_rotate_row(t->r->rows, &a->rotation, row_at(t, &a->query, i), a->query.item, a->cache.dim,
+                   row, q->rows + i * a->cache.dim);
   }
   if (is_i8(t->r)) quantize_queries(t, q);
 }
@@ -388,7 +389,7 @@ static void apply(eti_loop loop, float *x, size_t n) {
 
 static void scale_scores(const run *r, float *x, size_t n) {
   const float scale = r->a->scale, softcap = r->a->softcap;
-  for (size_t i = 0; i < n; i++) x[i] *= scale;
+  r->micro->scale(x, x, (double)scale, n);
   if (!(softcap > 0.0f)) return;
   for (size_t i = 0; i < n; i++) x[i] /= softcap;
   apply(r->eltwise->unary.tanh, x, n);
@@ -420,12 +421,6 @@ static void soften_row(const tile *t, size_t block, span keys, size_t row) {
   }
 }
 
-static bool has_nan(const float *x, size_t n) {
-  bool found = false;
-  for (size_t i = 0; i < n; i++) found |= x[i] != x[i];
-  return found;
-}
-
 // Computes a row again over the keys that it sees.
 static void weigh_visible(const tile *t, size_t block, size_t row) {
   const spans s = spans_of(t, row, block);
@@ -444,10 +439,7 @@ static void merge_row(const run *r, const sums *acc, const sums *block, size_t i
   apply(r->eltwise->unary.exp, f, 2);
   acc->high[i] = high;
   acc->sum[i] = acc->sum[i] * f[0] + block->sum[i] * f[1];
-  float *const o = acc->rows + i * wide;
-  const float *const x = block->rows + i * wide;
-  ETI_NO_DEPENDENCES
-  for (size_t d = 0; d < wide; d++) o[d] = o[d] * f[0] + x[d] * f[1];
+  r->rows->merge(acc->rows + i * wide, f[0], block->rows + i * wide, f[1], wide);
 }
 
 // Computes the sums of one block. Returns false if no row sees a key of it.
@@ -459,7 +451,8 @@ static bool run_block(const tile *t, size_t block) {
   for (size_t i = 0; i < t->n; i++) soften_row(t, block, keys, i);
   weigh_values(t, block, keys, 0, t->n, ETI_GEMM_ZERO);
   for (size_t i = 0; i < t->n; i++) {
-    if (t->block.sum[i] >= 0.0f && has_nan(t->block.rows + i * wide, n)) weigh_visible(t, block, i);
+    if (t->block.sum[i] >= 0.0f && t->r->rows->has_nan(t->block.rows + i * wide, n))
+      weigh_visible(t, block, i);
   }
   return true;
 }
@@ -552,6 +545,7 @@ static run make_run(const et_kernel_ctx *ctx, const eti_panel_attention *a) {
            .kernel = eti_gemm_kernel_for(ETI_ACC_F32),
            .qgemm = eti_qgemm_micro_best(),
            .micro = eti_attention_micro_best(ETI_ATTENTION_F32),
+           .rows = eti_cache_rows_best(),
            .eltwise = eti_eltwise_get(),
            .sizes = sizes_of(a),
            .n_rows = a->n_queries * a->group,

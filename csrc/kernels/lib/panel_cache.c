@@ -6,17 +6,15 @@
 
 #include "kernels/loops/loop.h"
 #include "kernels/micro/convert/cast.h"
+#include "kernels/micro/transpose.h"
 #include "runtime/check.h"
 
 enum { WIDTH = ETI_GEMM_STORED, QUAD = ETI_QGEMM_QUAD };
 
-// item is a constant at one call: rows of adjacent elements become vectors.
-ETI_LOOP_INLINE void rotate_halves(const float *cos, const float *sin, const float *x,
-                                   const ptrdiff_t item, size_t half, float *y) {
-  const float *const second = x + (ptrdiff_t)half * item;
-  ETI_NO_DEPENDENCES
+static void rotate_halves(const float *cos, const float *sin, const float *x, ptrdiff_t item,
+                          size_t half, float *y) {
   for (size_t i = 0; i < half; i++) {
-    const float a = x[(ptrdiff_t)i * item], b = second[(ptrdiff_t)i * item];
+    const float a = x[(ptrdiff_t)i * item], b = x[(ptrdiff_t)(i + half) * item];
     y[i] = a * cos[i] - b * sin[i];
     y[i + half] = b * cos[i + half] + a * sin[i + half];
   }
@@ -39,8 +37,8 @@ static void copy_row(const float *x, ptrdiff_t item, size_t n, float *y) {
   for (size_t i = 0; i < n; i++) y[i] = x[(ptrdiff_t)i * item];
 }
 
-void eti_rotate_row(const eti_rotation *rotation, const float *x, ptrdiff_t item, size_t n,
-                    size_t row, float *y) {
+void eti_rotate_row(const eti_cache_rows_micro *micro, const eti_rotation *rotation, const float *x,
+                    ptrdiff_t item, size_t n, size_t row, float *y) {
   const size_t dims = rotation->dims;
   ET_ASSERT(dims % 2 == 0 && dims <= n);
   copy_row(x + (ptrdiff_t)dims * item, item, n - dims, y + dims);
@@ -50,33 +48,10 @@ void eti_rotate_row(const eti_rotation *rotation, const float *x, ptrdiff_t item
   if (rotation->interleaved) {
     rotate_pairs(cos, sin, x, item, dims, y);
   } else if (item == 1) {
-    rotate_halves(cos, sin, x, 1, dims / 2, y);
+    micro->rotate(y, x, cos, sin, dims / 2);
   } else {
     rotate_halves(cos, sin, x, item, dims / 2, y);
   }
-}
-
-float eti_quantize_row(const float *x, size_t n, int8_t *codes) {
-  float most = 0.0f;
-  bool is_finite = true;
-  for (size_t i = 0; i < n; i++) {
-    const float size = fabsf(x[i]);
-    is_finite &= size <= 0x1.fffffep127f;
-    most = size > most ? size : most;
-  }
-  const float scale = most / 127.0f;
-  if (!is_finite || scale == 0.0f) {
-    for (size_t i = 0; i < n; i++) codes[i] = 0;
-    return is_finite ? 0.0f : NAN;
-  }
-  for (size_t i = 0; i < n; i++) {
-    // Adding and subtracting 1.5·2^23 rounds halves to even. Subnormal scales are coarse.
-    float q = (x[i] / scale + 0x1.8p23f) - 0x1.8p23f;
-    q = q > 127.0f ? 127.0f : q;
-    q = q < -127.0f ? -127.0f : q;
-    codes[i] = (int8_t)q;
-  }
-  return scale;
 }
 
 // ---- append
@@ -85,9 +60,29 @@ typedef struct head {
   const eti_panel_cache *cache;
   char *keys, *values;  // of this batch and head
   size_t slots;         // of the batches and heads before
-  float *row;
-  int8_t *codes;
+  const eti_cache_rows_micro *micro;
+  float *rows;   // WIDTH of them
+  char *narrow;  // as many in the cache's dtype
 } head;
+
+// Converts n floats of `rows` to the cache's dtype; returns where they are.
+static const char *narrow_rows(const head *h, size_t n) {
+  const uint8_t dtype = h->cache->dtype;
+  if (dtype == ET_F32) return (const char *)h->rows;
+  eti_casts[ET_F32][dtype](h->narrow, (ptrdiff_t)et_dtype_bytes((et_dtype)dtype), h->rows,
+                           (ptrdiff_t)sizeof(float), n);
+  return h->narrow;
+}
+
+// Writes the keys of a whole panel of floats.
+static void write_key_panel(const head *h, size_t slot) {
+  const eti_panel_cache *const c = h->cache;
+  const size_t item = et_dtype_bytes((et_dtype)c->dtype);
+  char *const panel = h->keys + slot / WIDTH * eti_key_panel_bytes(c);
+  const char *const from = narrow_rows(h, WIDTH * c->dim);
+  eti_transpose(panel, (ptrdiff_t)(WIDTH * item), from, (ptrdiff_t)(c->dim * item), WIDTH, c->dim,
+                item);
+}
 
 static void write_key(const head *h, size_t slot) {
   const eti_panel_cache *const c = h->cache;
@@ -95,15 +90,16 @@ static void write_key(const head *h, size_t slot) {
   char *const panel = h->keys + slot / WIDTH * eti_key_panel_bytes(c);
   if (c->dtype != ET_I8) {
     const ptrdiff_t item = (ptrdiff_t)et_dtype_bytes((et_dtype)c->dtype);
-    eti_casts[ET_F32][c->dtype](panel + (ptrdiff_t)lane * item, WIDTH * item, h->row,
+    eti_casts[ET_F32][c->dtype](panel + (ptrdiff_t)lane * item, WIDTH * item, h->rows,
                                 (ptrdiff_t)sizeof(float), dim);
     return;
   }
-  c->key_scales[h->slots + slot] = eti_quantize_row(h->row, dim, h->codes);
+  int8_t *const codes = (int8_t *)h->narrow;
+  c->key_scales[h->slots + slot] = h->micro->quantize(codes, h->rows, dim);
   int32_t sum = 0;
   int8_t *const to = (int8_t *)panel + lane * QUAD;
   for (size_t d = 0; d < eti_round_up(dim, QUAD); d++) {
-    const int8_t code = d < dim ? h->codes[d] : 0;
+    const int8_t code = d < dim ? codes[d] : 0;
     to[d / QUAD * (WIDTH * QUAD) + d % QUAD] = code;
     sum += code;
   }
@@ -114,15 +110,15 @@ static void write_value(const head *h, size_t slot) {
   const eti_panel_cache *const c = h->cache;
   const size_t n = c->value_dim, panel_bytes = eti_value_panel_bytes(c);
   const size_t item = et_dtype_bytes((et_dtype)c->dtype);
-  if (c->dtype == ET_I8) c->value_scales[h->slots + slot] = eti_quantize_row(h->row, n, h->codes);
+  const char *from = h->narrow;
+  if (c->dtype == ET_I8) {
+    c->value_scales[h->slots + slot] = h->micro->quantize((int8_t *)h->narrow, h->rows, n);
+  } else {
+    from = narrow_rows(h, n);
+  }
   for (size_t d = 0; d < n; d += WIDTH) {
     char *const to = h->values + d / WIDTH * panel_bytes + slot * WIDTH * item;
-    const size_t count = eti_at_most(n - d, WIDTH);
-    if (c->dtype == ET_I8) {
-      for (size_t i = 0; i < count; i++) ((int8_t *)to)[i] = h->codes[d + i];
-    } else {
-      eti_casts[ET_F32][c->dtype](to, (ptrdiff_t)item, h->row + d, (ptrdiff_t)sizeof(float), count);
-    }
+    memcpy(to, from + d * item, eti_at_most(n - d, WIDTH) * item);
   }
 }
 
@@ -131,31 +127,57 @@ static const float *row_of(const eti_head_rows *r, size_t batch, size_t position
          (ptrdiff_t)i_head * r->head;
 }
 
+// True if the positions from s on fill a panel of floats.
+static bool fills_panel(const eti_cache_append *a, size_t s) {
+  const eti_panel_cache *const c = a->cache;
+  const size_t slot = eti_cache_slot(c, a->start + s);
+  return c->dtype != ET_I8 && slot % WIDTH == 0 && s + WIDTH <= a->n &&
+         eti_cache_slot(c, a->start + s + WIDTH - 1) == slot + WIDTH - 1;
+}
+
+// Writes the keys of n positions from s on, which fill a panel or are one.
+static void append_keys(const eti_cache_append *a, const head *h, size_t batch, size_t i_head,
+                        size_t s, size_t n) {
+  const size_t dim = a->cache->dim, slot = eti_cache_slot(a->cache, a->start + s);
+  for (size_t i = 0; i < n; i++)
+    eti_rotate_row(a->micro, &a->rotation, row_of(&a->keys, batch, s + i, i_head), a->keys.item,
+                   dim, s + i, h->rows + i * dim);
+  if (n == WIDTH) {
+    write_key_panel(h, slot);
+  } else {
+    write_key(h, slot);
+  }
+}
+
+// Bytes of WIDTH rows of f32 in the memory of a thread.
+static size_t rows_bytes(const eti_panel_cache *c) {
+  return eti_at_least(c->dim, c->value_dim) * WIDTH * sizeof(float);
+}
+
 static void append_head(const eti_cache_append *a, size_t i, char *room) {
   const eti_panel_cache *const c = a->cache;
   const eti_rotation none = {.dims = 0};
   const size_t batch = i / c->heads, i_head = i % c->heads;
-  const size_t row_bytes = eti_round_up(eti_at_least(c->dim, c->value_dim) * sizeof(float), 64);
   const head h = {.cache = c,
                   .keys = (char *)c->keys + i * eti_cache_panels(c) * eti_key_panel_bytes(c),
                   .values = (char *)c->values + i * eti_value_panels(c) * eti_value_panel_bytes(c),
                   .slots = i * eti_cache_slots(c),
-                  .row = (float *)(void *)room,
-                  .codes = (int8_t *)(room + row_bytes)};
+                  .micro = a->micro,
+                  .rows = (float *)(void *)room,
+                  .narrow = room + rows_bytes(c)};
+  for (size_t s = 0, n; s < a->n; s += n) {
+    n = fills_panel(a, s) ? WIDTH : 1;
+    append_keys(a, &h, batch, i_head, s, n);
+  }
   for (size_t s = 0; s < a->n; s++) {
-    const size_t slot = eti_cache_slot(c, a->start + s);
-    eti_rotate_row(&a->rotation, row_of(&a->keys, batch, s, i_head), a->keys.item, c->dim, s,
-                   h.row);
-    write_key(&h, slot);
-    eti_rotate_row(&none, row_of(&a->values, batch, s, i_head), a->values.item, c->value_dim, s,
-                   h.row);
-    write_value(&h, slot);
+    eti_rotate_row(a->micro, &none, row_of(&a->values, batch, s, i_head), a->values.item,
+                   c->value_dim, s, h.rows);
+    write_value(&h, eti_cache_slot(c, a->start + s));
   }
 }
 
 size_t eti_cache_append_room(const eti_panel_cache *c) {
-  const size_t n = eti_at_least(c->dim, c->value_dim);
-  return eti_round_up(n * sizeof(float), 64) + eti_round_up(n, 64);
+  return 2 * rows_bytes(c);
 }
 
 static void append_slots(void *opaque, size_t begin, size_t end) {
@@ -173,6 +195,7 @@ enum { SMALL_WORK = 32 * 1024 };
 void eti_cache_append_run(const et_pool *pool, const eti_cache_append *a) {
   const eti_panel_cache *const c = a->cache;
   eti_cache_append run = *a;
+  run.micro = eti_cache_rows_best();
   if (a->n * c->batch * c->heads * (c->dim + c->value_dim) < SMALL_WORK) run.n_slots = 1;
   et_parallel_for(run.n_slots > 1 ? pool : NULL, append_slots, &run, run.n_slots, 1);
 }

@@ -16,6 +16,7 @@
 #ifndef ET_PANEL_CACHE_H
 #define ET_PANEL_CACHE_H
 
+#include "kernels/micro/attention/cache_rows.h"
 #include "kernels/micro/gemm/gemm.h"
 #include "kernels/micro/qgemm/qgemm.h"
 #include "kernels/sizes.h"
@@ -75,16 +76,14 @@ static inline size_t eti_value_panel_bytes(const eti_panel_cache *c) {
 }
 
 // Copies n elements of a row of a query or key, and rotates them by row `row` of the tables.
-void eti_rotate_row(const eti_rotation *rotation, const float *x, ptrdiff_t item, size_t n,
-                    size_t row, float *y);
-
-// The scale of a row, and its codes.
-float eti_quantize_row(const float *x, size_t n, int8_t *codes);
+void eti_rotate_row(const eti_cache_rows_micro *micro, const eti_rotation *rotation, const float *x,
+                    ptrdiff_t item, size_t n, size_t row, float *y);
 
 // Appends n positions from `start` on. `room` has eti_cache_append_room bytes for each of n_slots
 // threads.
 typedef struct eti_cache_append {
   const eti_panel_cache *cache;
+  const eti_cache_rows_micro *micro;  // set by the run
   eti_head_rows keys, values;
   eti_rotation rotation;
   size_t start, n;

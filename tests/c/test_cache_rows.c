@@ -66,6 +66,30 @@ static void codes_are_as_specified(void) {
   }
 }
 
+// Element i of a run is the sum of the elements that are a multiple of 16 away, with the signs of
+// Hadamard's matrix: minus where their numbers have an odd number of common bits.
+static void runs_are_mixed_by_hadamards_matrix(void) {
+  enum { RUN = 128, N = 2 * RUN };
+  for (int isa = 0; isa < ETI_ISA_COUNT; isa++) {
+    const eti_cache_rows_micro *const micro = eti_cache_rows_of_isa(isa);
+    for (size_t run = 16; micro != NULL && run <= RUN; run *= 2) {
+      float x[N], before[N];
+      for (size_t i = 0; i < N; i++)
+        x[i] = before[i] = (float)(next_random() % 1000);  // exact sums
+      micro->mix(x, N, run);
+      for (size_t i = 0; i < N; i++) {
+        float sum = 0.0f;
+        for (size_t k = 0; k < run / 16; k++) {
+          const unsigned common = (unsigned)(i % run / 16 & k);
+          const float value = before[i / run * run + k * 16 + i % 16];
+          sum += __builtin_popcount(common) % 2 == 0 ? value : -value;
+        }
+        EXPECT(x[i] == sum);
+      }
+    }
+  }
+}
+
 static void sums_are_weighted_in_place(void) {
   for (int isa = 0; isa < ETI_ISA_COUNT; isa++) {
     const eti_cache_rows_micro *const micro = eti_cache_rows_of_isa(isa);
@@ -100,9 +124,8 @@ static void nan_is_found_at_every_place(void) {
 }
 
 static const et_test tests[] = {
-    ET_CASE(rotations_are_as_specified),
-    ET_CASE(codes_are_as_specified),
-    ET_CASE(sums_are_weighted_in_place),
+    ET_CASE(rotations_are_as_specified),         ET_CASE(codes_are_as_specified),
+    ET_CASE(runs_are_mixed_by_hadamards_matrix), ET_CASE(sums_are_weighted_in_place),
     ET_CASE(nan_is_found_at_every_place),
 };
 ET_TEST_MAIN(tests)

@@ -230,6 +230,17 @@ def test_rotated_keys_have_the_bits_of_eager_torch(interleaved: bool) -> None:
     assert torch.equal(keys, wanted.transpose(1, 2))
 
 
+def test_few_large_elements_of_keys_cost_a_cache_of_8_bits_little_precision() -> None:
+    case = Case(dim=256, group=4, n=8, start=200, capacity=256)
+    prompt = Prompt(case)
+    for rows in (prompt.query, prompt.key):
+        rows[..., 37] *= 20
+    exact = prompt.run(prompt.filled("f32"), 200, 208)
+    rounded = prompt.run(prompt.filled("i8"), 200, 208)
+    error = (rounded - exact).square().mean().sqrt() / exact.square().mean().sqrt()
+    assert error < 1 / 50
+
+
 def test_a_cache_of_8_bits_is_close_to_floats() -> None:
     case = Case(dim=64, group=4, n=8, start=200, capacity=256)
     prompt = Prompt(case)

@@ -52,6 +52,7 @@ typedef struct run {
   const eti_cache_rows_micro *rows;
   const eti_eltwise *eltwise;
   sizes sizes;
+  float scale;  // of scores
   size_t n_rows, n_tiles, n_units, n_blocks;
   char *scratch;
   size_t slot_bytes, n_slots;
@@ -174,11 +175,12 @@ static float *row_at(const tile *t, const eti_head_rows *rows, size_t row) {
          (ptrdiff_t)query_of(t, row) * rows->position + (ptrdiff_t)head * rows->head;
 }
 
-// Quantizes the queries, and copies their codes in the form that the micro-kernels read.
+// Mixes and quantizes the queries, and copies their codes in the form that the micro-kernels read.
 static void quantize_queries(const tile *t, const queries *q) {
   const size_t dim = t->r->a->cache.dim;
   int8_t *const codes = (int8_t *)t->panel;  // free until the first block
   for (size_t i = 0; i < t->n; i++) {
+    t->r->rows->mix(q->rows + i * dim, dim, eti_cache_run(&t->r->a->cache));
     q->scales[i] = t->r->rows->quantize(codes, q->rows + i * dim, dim);
     eti_code_row_copy(t->r->qgemm, q->codes + i * t->code_step, codes, dim);
   }
@@ -388,8 +390,8 @@ static void apply(eti_loop loop, float *x, size_t n) {
 }
 
 static void scale_scores(const run *r, float *x, size_t n) {
-  const float scale = r->a->scale, softcap = r->a->softcap;
-  r->micro->scale(x, x, (double)scale, n);
+  const float softcap = r->a->softcap;
+  r->micro->scale(x, x, (double)r->scale, n);
   if (!(softcap > 0.0f)) return;
   for (size_t i = 0; i < n; i++) x[i] /= softcap;
   apply(r->eltwise->unary.tanh, x, n);
@@ -551,6 +553,8 @@ static run make_run(const et_kernel_ctx *ctx, const eti_panel_attention *a) {
            .n_rows = a->n_queries * a->group,
            .n_blocks = eti_div_up(slots_seen(a), BLOCK),
            .scratch = ctx->scratch};
+  r.scale = a->scale;
+  if (is_i8(&r)) r.scale *= (float)WIDTH / (float)eti_cache_run(c);  // exact: a power of two
   r.n_tiles = eti_div_up(r.n_rows, ROWS);
   r.n_units = c->batch * c->heads * r.n_tiles;
   r.slot_bytes = slot_bytes_of(a, &r.sizes);

@@ -6,7 +6,8 @@
 //
 //   The slots are divided into blocks of 256. In each block with a visible key,
 //     x_k = (q · k) · scale          a product of gemm.h; of i8: its codes times both scales, as
-//                                    qgemm.h's f32, with the query quantized as panel_cache.h says
+//                                    qgemm.h's f32, with the query mixed and quantized as
+//                                    panel_cache.h says, and scale / 2^n
 //     x_k = softcap · tanh(x_k / softcap)       if softcap > 0
 //     m   = max x_k                  over the visible keys; NaN wins
 //     w_k = exp(x_k − m)             as attention.h: 0 below the smallest normal number, and 0 for

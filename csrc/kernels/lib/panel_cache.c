@@ -95,6 +95,7 @@ static void write_key(const head *h, size_t slot) {
     return;
   }
   int8_t *const codes = (int8_t *)h->narrow;
+  h->micro->mix(h->rows, dim, eti_cache_run(c));
   c->key_scales[h->slots + slot] = h->micro->quantize(codes, h->rows, dim);
   int32_t sum = 0;
   int8_t *const to = (int8_t *)panel + lane * QUAD;

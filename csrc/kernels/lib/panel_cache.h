@@ -8,6 +8,11 @@
 //           i8         [batch, head, panel of slots, dim / 4, 16, 4]      panels of qgemm.h
 //   values             [batch, head, panel of elements, slots, 16]
 //
+// Keys of i8 are mixed before they get codes, queries likewise: in runs of 16 · 2^n elements, the
+// longest that divide dim, by Hadamard's matrix over elements 16 apart (cache_rows.h). Their
+// products are 2^n times as large. Few large elements, as keys have, would cost the others their
+// precision.
+//
 // The slots are padded to whole panels. Positions below `sinks` have slots of their own, the first
 // ones; the others lie in a ring: p in slot sinks + (p − sinks) mod (capacity − sinks). A row x of
 // i8 has the scale max|x| / 127 and the codes round(x / scale), halves to even; a row of zeros has
@@ -62,6 +67,12 @@ static inline size_t eti_cache_slots(const eti_panel_cache *c) {
 static inline size_t eti_cache_slot(const eti_panel_cache *c, size_t position) {
   return position < c->capacity ? position
                                 : c->sinks + (position - c->sinks) % (c->capacity - c->sinks);
+}
+// Elements of a run that i8 caches mix; 16: none.
+static inline size_t eti_cache_run(const eti_panel_cache *c) {
+  size_t run = ETI_GEMM_STORED;
+  while (c->dim % (2 * run) == 0) run *= 2;
+  return run;
 }
 static inline size_t eti_value_panels(const eti_panel_cache *c) {
   return eti_div_up(c->value_dim, ETI_GEMM_STORED);

@@ -91,6 +91,29 @@ def rotated(
     return torch.cat((turned, rest), -1)
 
 
+def mixed_run(dim: int) -> int:
+    """Elements of a run that i8 caches mix: the largest power of two that divides dim, from 16 on;
+    16 means that nothing is mixed."""
+    run = PANEL
+    while dim % (2 * run) == 0:
+        run *= 2
+    return run
+
+
+def mixed(x: torch.Tensor) -> torch.Tensor:
+    """Rows [..., dim] whose runs are transformed by Hadamard's matrix over elements 16 apart.
+
+    Products of two such rows are mixed_run(dim) / 16 times as large. A few large elements of a
+    row, as keys have, are spread, so that codes of 8 bits lose less of the others.
+    """
+    step, run = PANEL, mixed_run(x.size(-1))
+    while step < run:
+        a, b = x.unflatten(-1, (-1, 2, step)).unbind(-2)
+        x = torch.stack((a + b, a - b), -2).flatten(-3)
+        step *= 2
+    return x
+
+
 def quantized_rows(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Codes of rows and a scale for each: max|x| / 127, and halves are rounded to even.
 
@@ -312,10 +335,12 @@ def _run(*args: Any) -> torch.Tensor:
     if empty.numel() == 0:
         return empty
     c = _Call(*args)
-    n, value = c.query.size(1), c.value
+    n, value, scale = c.query.size(1), c.value, c.scale
     query, to_sinks, key = _rotated_rows(c)
     slots = _slots(torch.arange(c.start_pos, c.start_pos + n), c.capacity, c.sinks)
     if c.key_scales is not None and c.key_sums is not None and c.value_scales is not None:
+        query, to_sinks, key = (mixed(x) for x in (query, to_sinks, key))
+        scale *= PANEL / mixed_run(key.size(3))
         codes, scales = quantized_rows(key)
         _write_keys(c.key_cache, codes, slots)
         for numbers, new in ((c.key_scales, scales), (c.key_sums, codes.int().sum(-1).int())):
@@ -329,7 +354,7 @@ def _run(*args: Any) -> torch.Tensor:
         _write_rows(c.value_cache, value, slots)
     keys = cached_keys(c.key_cache, c.key_scales, query.size(3))
     values = cached_values(c.value_cache, c.value_scales, value.size(3))
-    numbers = (c.start_pos, c.capacity, c.window, c.scale, c.softcap, c.sinks)
+    numbers = (c.start_pos, c.capacity, c.window, scale, c.softcap, c.sinks)
     return _attend(query, to_sinks, keys, values, *numbers)
 
 

@@ -8,6 +8,8 @@
 #include "kernels/micro/attention/cache_rows.h"
 #include "runtime/et.h"
 
+enum { MIXED = 16 };  // elements between those that are mixed
+
 static void rotate(float *y, const float *x, const float *cos, const float *sin, size_t half) {
   ET_ASSERT(ETI_HOLDS(y, 2 * half, float) && ETI_HOLDS(x, 2 * half, float));
   ET_ASSERT(ETI_HOLDS(cos, 2 * half, float) && ETI_HOLDS(sin, 2 * half, float));
@@ -16,6 +18,21 @@ static void rotate(float *y, const float *x, const float *cos, const float *sin,
     const float a = x[i], b = x[i + half];
     y[i] = a * cos[i] - b * sin[i];
     y[i + half] = b * cos[i + half] + a * sin[i + half];
+  }
+}
+
+static void mix(float *x, size_t n, size_t run) {
+  ET_ASSERT(ETI_HOLDS(x, n, float));
+  for (size_t h = MIXED; h < run; h *= 2) {
+    for (size_t i = 0; i < n; i += 2 * h) {
+      float *const a = x + i, *const b = a + h;
+      ETI_NO_DEPENDENCES
+      for (size_t l = 0; l < h; l++) {
+        const float sum = a[l] + b[l], difference = a[l] - b[l];
+        a[l] = sum;
+        b[l] = difference;
+      }
+    }
   }
 }
 
@@ -63,4 +80,4 @@ static bool has_nan(const float *x, size_t n) {
 
 #define CAT_(a, b) a##b
 #define CAT(a, b) CAT_(a, b)
-const eti_cache_rows_micro CAT(eti_cache_rows_, SUFFIX) = {rotate, quantize, merge, has_nan};
+const eti_cache_rows_micro CAT(eti_cache_rows_, SUFFIX) = {rotate, mix, quantize, merge, has_nan};

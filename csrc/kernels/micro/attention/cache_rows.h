@@ -14,6 +14,10 @@ typedef struct eti_cache_rows_micro {
   // y[i] = x[i] · cos[i] − x[i + half] · sin[i], y[i + half] = x[i + half] · cos[i + half] + x[i] ·
   // sin[i + half], for i < half. y is not x.
   void (*rotate)(float *y, const float *x, const float *cos, const float *sin, size_t half);
+  // Transforms runs of `run` elements by Hadamard's matrix over elements 16 apart, in place: for h
+  // = 16, 32, … run / 2, each pair x[i], x[i + h] becomes x[i] + x[i + h], x[i] − x[i + h]. run is
+  // 16 times a power of two, and divides n.
+  void (*mix)(float *x, size_t n, size_t run);
   // The scale of a row and its codes, as panel_cache.h says.
   float (*quantize)(int8_t *codes, const float *x, size_t n);
   // y[i] = y[i] · a + x[i] · b

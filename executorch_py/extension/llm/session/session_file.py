@@ -23,7 +23,7 @@ from executorch_py.atomic_file import replacing
 from executorch_py.errors import InvalidArgument, InvalidExternalData
 from executorch_py.terminal_text import name_text
 
-_MAGIC = b"ETPYSES1"
+_MAGIC = b"ETPYSES2"
 _BLOCK = 4096
 _HASH_BYTES = 32
 _CODE = "[InvalidExternalData, error: 0x24]"

@@ -554,7 +554,8 @@ static run make_run(const et_kernel_ctx *ctx, const eti_panel_attention *a) {
            .n_blocks = eti_div_up(slots_seen(a), BLOCK),
            .scratch = ctx->scratch};
   r.scale = a->scale;
-  if (is_i8(&r)) r.scale *= (float)WIDTH / (float)eti_cache_run(c);  // exact: a power of two
+  if (is_i8(&r))
+    r.scale *= (float)ETI_CACHE_MIXED / (float)eti_cache_run(c);  // exact: a power of two
   r.n_tiles = eti_div_up(r.n_rows, ROWS);
   r.n_units = c->batch * c->heads * r.n_tiles;
   r.slot_bytes = slot_bytes_of(a, &r.sizes);

@@ -1,10 +1,8 @@
 // panel_cache.c — see panel_cache.h. Threads split the heads: each writes the panels of its own.
 #include "kernels/lib/panel_cache.h"
 
-#include <math.h>
 #include <string.h>
 
-#include "kernels/loops/loop.h"
 #include "kernels/micro/convert/cast.h"
 #include "kernels/micro/transpose.h"
 #include "runtime/check.h"

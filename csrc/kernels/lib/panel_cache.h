@@ -70,7 +70,7 @@ static inline size_t eti_cache_slot(const eti_panel_cache *c, size_t position) {
 }
 // Elements of a run that i8 caches mix; 16: none.
 static inline size_t eti_cache_run(const eti_panel_cache *c) {
-  size_t run = ETI_GEMM_STORED;
+  size_t run = ETI_CACHE_MIXED;
   while (c->dim % (2 * run) == 0) run *= 2;
   return run;
 }

@@ -8,8 +8,6 @@
 #include "kernels/micro/attention/cache_rows.h"
 #include "runtime/et.h"
 
-enum { MIXED = 16 };  // elements between those that are mixed
-
 static void rotate(float *y, const float *x, const float *cos, const float *sin, size_t half) {
   ET_ASSERT(ETI_HOLDS(y, 2 * half, float) && ETI_HOLDS(x, 2 * half, float));
   ET_ASSERT(ETI_HOLDS(cos, 2 * half, float) && ETI_HOLDS(sin, 2 * half, float));
@@ -23,7 +21,7 @@ static void rotate(float *y, const float *x, const float *cos, const float *sin,
 
 static void mix(float *x, size_t n, size_t run) {
   ET_ASSERT(ETI_HOLDS(x, n, float));
-  for (size_t h = MIXED; h < run; h *= 2) {
+  for (size_t h = ETI_CACHE_MIXED; h < run; h *= 2) {
     for (size_t i = 0; i < n; i += 2 * h) {
       float *const a = x + i, *const b = a + h;
       ETI_NO_DEPENDENCES

@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+enum { ETI_CACHE_MIXED = 16 };  // elements between those that are mixed
+
 typedef struct eti_cache_rows_micro {
   // y[i] = x[i] · cos[i] − x[i + half] · sin[i], y[i + half] = x[i + half] · cos[i + half] + x[i] ·
   // sin[i + half], for i < half. y is not x.

@@ -232,7 +232,7 @@ def connected(model: Any, state: Any, name: str = NAME) -> Iterator[None]:
     AttentionMaskInterface.register(MIXED, eager_mask)
     AttentionMaskInterface.register(PROBE, _probe_mask)
     layers = [m for m in model.modules() if getattr(m, "layer_idx", None) is not None]
-    with implementation(model, name), _constant_rotary_tables(model, getattr(state, "capacity", 0)):
+    with implementation(model, name), _constant_rotary_tables(model, state.capacity):
         for module in layers:
             module.decode_state = state
         try:

@@ -20,7 +20,7 @@ from torch.fx import Graph, GraphModule, Node
 _ATEN = torch.ops.aten
 _HEADS, _POSITIONS = 1, 2  # dims of a rotated tensor
 _NAMES = [a.name for a in torch.ops.executorch_py.cached_attention.default._schema.arguments]
-_TABLES, _INTERLEAVED = _NAMES.index("cos"), _NAMES.index("interleaved")
+_INTERLEAVED = _NAMES.index("interleaved")
 
 
 class _Rotation(NamedTuple):
@@ -48,10 +48,8 @@ def fuse_rotary(module: GraphModule) -> None:
             if cos is None and a is not None and b is not None and a[1:] == b[1:]:
                 arguments[:2] = [_transpose(graph, r.x) for r in (a, b)]
                 arguments += [_table(graph, table, tables) for table in (a.cos, a.sin)]
-        rest = list(node.args[len(arguments) :])
-        if len(arguments) > _TABLES:
-            rest[_INTERLEAVED - len(arguments)] = a is not None and a.interleaved
-        node.args = (*arguments, *rest)
+                node.update_arg(_INTERLEAVED, a.interleaved)
+        node.args = (*arguments, *node.args[len(arguments) :])
     graph.eliminate_dead_code()
     module.recompile()
 

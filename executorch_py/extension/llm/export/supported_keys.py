@@ -52,6 +52,7 @@ def refuse_unsupported(config: LlmConfig) -> None:
     if config.export.target not in TARGETS:
         expected = " or ".join(TARGETS)
         raise ConfigError(f"export.target: expected {expected}, got {quoted(config.export.target)}")
+    _check_export_only(config)
     _check_dtype(config)
     _check_caches(config)
     _check_weights(config)
@@ -70,6 +71,15 @@ def _at(config: LlmConfig, key: str) -> Any:
 def _refusal(key: str, value: Any, instead: str) -> ConfigError:
     shown = getattr(value, "name", None) or str(value)
     return ConfigError(f"{key}: {quoted(shown)} is not supported: {instead}")
+
+
+def _check_export_only(config: LlmConfig) -> None:
+    for name in ("generate_etrecord", "profile_memory"):
+        if config.export.export_only and getattr(config.debug, name):
+            raise ConfigError(
+                f"export.export_only: expected false beside debug.{name}, which is of a program, "
+                "got true"
+            )
 
 
 def _check_dtype(config: LlmConfig) -> None:

@@ -122,3 +122,9 @@ def test_a_key_that_would_have_no_effect_is_refused(text: str, message: str) -> 
 def test_halves_are_for_float_weights_of_upstreams_runtime(more: str, message: str) -> None:
     with pytest.raises(ConfigError, match=f"model.dtype_override: {message}"):
         refuse_unsupported(read_config(None, ["model.dtype_override=bf16", more]))
+
+
+@pytest.mark.parametrize("name", ["generate_etrecord", "profile_memory"])
+def test_graphs_alone_have_no_files_of_programs(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"export_only: expected false beside debug.{name}"):
+        refuse_unsupported(read_config(None, ["export.export_only=true", f"debug.{name}=true"]))

@@ -27,12 +27,11 @@ from executorch_py.testing.graph_values import (
     varying,
 )
 from executorch_py.testing.nearest import Pool
-
-# Largest difference of one operator's result, relative to the element and to the largest element of
-# the tensor: sums in another order, and functions of a few roundings. Narrower types have no
-# difference that tells a rounding from a wrong value.
-ROUNDING = {torch.float32: (1e-5, 1e-6), torch.float64: (1e-13, 1e-14)}
-
+from executorch_py.testing.operator_rounding import (
+    ROUNDING,
+    is_fused_behind_others,
+    rounding_of,
+)
 
 Slack = Callable[[fx.Node, Sequence[Any], Any], torch.Tensor | None]
 
@@ -68,8 +67,8 @@ def in_lockstep(
     """Runs the graph with the floats that the file has at its nodes.
 
     `compute` gives the value of a node, as value_of does. slack_of(node, arguments, value) is what
-    else a result may differ by, or None. Of a result that the file does not have, it moves the
-    results computed from it.
+    a result may differ by beyond its rounding error, or None. If the file does not have a result
+    that it may have fused, its rounding error moves the results computed from it.
     """
     pool, inputs = Pool(values), graph.fresh_inputs()
     varies = varying(graph)
@@ -85,14 +84,13 @@ def in_lockstep(
         with torch.no_grad():
             value = compute(graph.module, node, inputs, env)
         if node in varies and node.op == "call_function" and _is_compared(value):
-            slack = _slack(node, value, env, loose, slack_of) if slack_of else None
-            limit = rounding_limit(value)
-            found = pool.nearest(value, limit if slack is None else limit + slack)
+            limit, inherited = _limits(node, value, env, loose, slack_of)
+            found = pool.nearest(value, limit)
             (walk.differing if found is None else walk.agreeing).append(node)
             if found is not None:
                 value = torch.empty_like(value).copy_(found)
-            elif slack is not None:
-                loose[node] = slack
+            elif inherited is not None:
+                loose[node] = inherited
         env[node] = value
         for spent in last[node]:
             del env[spent]
@@ -100,35 +98,46 @@ def in_lockstep(
     return walk
 
 
-def _slack(
+def _limits(
     node: fx.Node,
     value: torch.Tensor,
     env: dict[fx.Node, Any],
     loose: dict[fx.Node, torch.Tensor],
-    slack_of: Slack,
-) -> torch.Tensor | None:
-    """Limit of a difference: a result's own slack, and that of its operands, both ways."""
+    slack_of: Slack | None,
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """Limits of a result's difference: where the file has it, and what the next results inherit."""
     args, kwargs = arguments_of(node, env)
-    total = slack_of(node, args, value)
-    for operand in node.all_input_nodes:
-        for sign in (1.0, -1.0) if operand in loose else ():
-            moved_env = {**env, operand: env[operand] + sign * loose[operand]}
-            args, kwargs = arguments_of(node, moved_env)
-            with torch.no_grad():
-                moved = node.target(*args, **kwargs)
-            if not isinstance(moved, torch.Tensor) or moved.shape != value.shape:
-                return None
-            change = (moved - value).abs()
-            total = change if total is None else torch.maximum(total, change)
-    return None if total is None else total.to(value.dtype)
+    limit, inherited = rounding_of(node.target, args, kwargs, value)
+    more = slack_of(node, args, value) if slack_of else None
+    moves = [] if more is None else [more.to(value.dtype)]
+    for operand in node.all_input_nodes if is_fused_behind_others(node.target) else ():
+        if operand in loose:
+            moves += _moves(node, value, env, operand, loose[operand])
+    for move in moves:
+        limit = limit + move
+        inherited = move if inherited is None else inherited + move
+    return limit, inherited
+
+
+def _moves(
+    node: fx.Node,
+    value: torch.Tensor,
+    env: dict[fx.Node, Any],
+    operand: fx.Node,
+    by: torch.Tensor,
+) -> list[torch.Tensor]:
+    """How far a result moves when one operand moves both ways: the larger of both, if it does."""
+    largest: torch.Tensor | None = None
+    for sign in (1.0, -1.0):
+        args, kwargs = arguments_of(node, {**env, operand: env[operand] + sign * by})
+        with torch.no_grad():
+            moved = node.target(*args, **kwargs)
+        if not isinstance(moved, torch.Tensor) or moved.shape != value.shape:
+            return []
+        change = (moved - value).abs().nan_to_num(nan=0.0, posinf=0.0)
+        largest = change if largest is None else torch.maximum(largest, change)
+    return [] if largest is None else [largest]
 
 
 def _is_compared(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and value.dtype in ROUNDING and value.numel() > 1
-
-
-def rounding_limit(value: torch.Tensor) -> torch.Tensor:
-    """Limit of each element's difference in an operator of a few roundings."""
-    of_element, of_largest = ROUNDING[value.dtype]
-    size = value.abs().nan_to_num(nan=0.0, posinf=0.0)
-    return of_element * size + of_largest * size.max()

@@ -123,8 +123,8 @@ def verify_program(
     without elements. Tolerances default per dtype (MODEL_TOLERANCE). An output beyond them still
     passes in these cases: its distance from the model in float64 is at most FLOAT64_FACTOR times
     that of eager torch; or the model is quantized, and the output follows from the file's own
-    integers, each of which is one that eager torch may round to; or weights alone are quantized,
-    and it follows from the file's own floats. Outputs of a file of precision bf16 are compared with
+    integers, each of which is one that eager torch may round to; or activations are floats, and it
+    follows from the file's own. Outputs of a file of precision bf16 are compared with
     eager torch that rounds the same operands; the report has the distances from both. Of a file
     with Winograd convolutions (math="fast"), each of these is compared with float64 on the image
     that the file gives it, and must be within the bound of its rounding error (winograd_bound.py);

@@ -1,9 +1,9 @@
 """Rules that decide about outputs beyond the tolerances, in their order.
 
 The same model in float64 decides about a model of floats (reference.py), the graph in lockstep with
-the file about a quantized one (rounding.py). If weights alone are quantized, the graph of floats in
-lockstep (float_lockstep.py) comes after float64, as for files with Winograd convolutions, whose
-bound it allows. The sensitivity of the graph is the last rule.
+the file about a quantized one (rounding.py). After float64 comes the graph of floats in lockstep
+(float_lockstep.py): it allows the rounding error of each operator (operator_rounding.py) and the
+bound of Winograd convolutions. For quantized weights the graph's sensitivity is the last rule.
 The operands of a file of precision bf16 are rounded (rounded_products.py): the graph with the same
 rounding decides, its outputs first, then in lockstep.
 """
@@ -77,7 +77,7 @@ def judge(
     sizes = found[0].sizes
     if not is_quantized:
         found = _judge_float64(found, run)
-        if run.slack is None or all(c.ok for c in found):
+        if run.values is None or all(c.ok for c in found):
             return found
         try:
             return _judge_lockstep(found, run, run.graph, report)

@@ -21,7 +21,7 @@ from executorch_py.exir.ir.match import argument
 from executorch_py.exir.ir.op_traits import op_key
 from executorch_py.testing.comparison import Comparison
 from executorch_py.testing.file_values import TracedFile
-from executorch_py.testing.float_lockstep import rounding_limit
+from executorch_py.testing.operator_rounding import rounding_limit
 from executorch_py.testing.winograd_bound import winograd_bound
 
 if TYPE_CHECKING:

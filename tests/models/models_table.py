@@ -5,6 +5,7 @@
     python tests/models/models_table.py --record FILE --markdown > docs/models.md
     python tests/models/models_table.py --record FILE --summary
 
+.ci/setup.sh models installs the definitions; cells of those that are missing are refused.
 Each model has a process of its own, limited in time and memory, so that a crash is one cell. The
 record has one JSON line for each cell; a cell that it has is not measured again without --again.
 """

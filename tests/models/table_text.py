@@ -54,8 +54,8 @@ def head(rows: list[Architecture], record: Record) -> str:
         for c, title in TITLES.items()
     )
     text = (
-        f"{machine()}, {date}, `python tests/models/models_table.py --record FILE`, with timm, "
-        "torchvision, torchaudio and transformers installed. "
+        f"{machine()}, {date}, `.ci/setup.sh models`, then "
+        "`.venv/bin/python tests/models/models_table.py --record FILE`. "
         f"Of {len(rows)} architectures are ok: {counts}."
     )
     return f"\n{textwrap.fill(text, 118, break_on_hyphens=False)}\n"

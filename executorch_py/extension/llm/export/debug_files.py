@@ -6,16 +6,15 @@
                              trace for Chrome
     debug.profile_path       a page of HTML with the time of each function
 
-A file of debug.generate_etrecord or debug.profile_memory that cannot be written costs no program.
+A file of `debug` that cannot be written costs no program.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch.export import ExportedProgram
@@ -31,17 +30,28 @@ from executorch_py.util.python_profiler import CProfilerFlameGraph
 _RECORD, _MEMORY_TRACE = "etrecord.bin", Path("memory_profile.json")
 
 
-def profiled(config: LlmConfig) -> AbstractContextManager[Any]:
-    """A context that writes the page of debug.profile_path. ConfigError for a path that is none."""
+@contextmanager
+def profiled(config: LlmConfig) -> Iterator[list[str]]:
+    """A context that writes the page of debug.profile_path, with a line about it at the end.
+
+    ConfigError for a path that is none.
+    """
+    lines: list[str] = []
     path = config.debug.profile_path
     if path is None:
-        return nullcontext()
+        yield lines
+        return
     if not Path(path).suffix or not Path(path).parent.is_dir():
         raise ConfigError(
             "debug.profile_path: expected a file such as profile.html in a folder that exists, got "
             f"{quoted(path)}"
         )
-    return CProfilerFlameGraph(path)
+    profile = CProfilerFlameGraph(path)
+    profile.__enter__()
+    try:
+        yield lines
+    finally:
+        lines.append(_saved(Path(path), lambda: profile.__exit__(None, None, None)))
 
 
 def save_graphs(exported: dict[str, ExportedProgram], program_path: Path) -> list[Path]:
@@ -63,15 +73,16 @@ def save_debug_files(
     if config.debug.profile_memory:
         for name, path in _paths_of_methods(folder / _MEMORY_TRACE, program.methods).items():
             wanted[path] = partial(generate_memory_trace, program, path, method_name=name)
-    lines = []
-    for path, save in wanted.items():
-        try:
-            save()
-        except OSError as error:
-            lines.append(f"could not write {path}: {error.strerror or error}")
-        else:
-            lines.append(f"saved {path}")
-    return lines
+    return [_saved(path, save) for path, save in wanted.items()]
+
+
+def _saved(path: Path, save: Callable[[], None]) -> str:
+    """A line that says whether a file was saved."""
+    try:
+        save()
+    except OSError as error:
+        return f"could not write {path}: {error.strerror or error}"
+    return f"saved {path}"
 
 
 def _paths_of_methods(path: Path, names: Iterable[str]) -> dict[str, Path]:

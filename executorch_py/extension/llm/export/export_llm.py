@@ -271,12 +271,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         path = output_path(config)
         if not path.parent.is_dir():
             raise ConfigError(f"export.output_dir: expected a folder, got {path.parent}")
-        with profiled(config):
+        with profiled(config) as of_profile:
             lines = _write(config, path)
     except (ConfigError, ModelArgsError, CheckpointError) as error:
         print(f"export_llm: {error}", file=sys.stderr)
         return 1
-    print("\n".join(lines))
+    print("\n".join([*lines, *of_profile]))
     return 0
 
 

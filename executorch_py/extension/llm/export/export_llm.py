@@ -49,6 +49,7 @@ from executorch_py.extension.llm.model.adapters import (
     Adapter,
     AdapterNumbers,
     adapted,
+    add_adapter,
     numbers_of,
     open_adapter,
 )
@@ -127,9 +128,11 @@ def _model(config: LlmConfig, say: Report) -> Transformer:
         initialize(model)
     else:
         checkpoint = open_checkpoint(base.checkpoint)
+        adapter = Adapter({})
         if base.preq_mode is not None:
-            checkpoint = take_quantized(model, checkpoint, config)
+            checkpoint, adapter = take_quantized(model, checkpoint, config)
         load_weights(model, checkpoint)
+        add_adapter(model, adapter)
     if base.tokenizer_path is not None:
         say("base.tokenizer_path: not read, as no text is needed")
     if config.export.so_library is not None:

@@ -2,7 +2,8 @@
 
 A layer has codes int8 `<layer>.weight` [rows, columns] and `<layer>.scales` [rows, groups]: 4 bits
 in groups, or 8 bits with a scale for each row. Codes are kept; scales are rounded to bfloat16, as
-XNNPACK stores them.
+XNNPACK stores them. Adapters (base.use_lora) are `<layer>.adaptor.A.weight` [rank, columns] and
+`<layer>.adaptor.B.weight` [rows, rank], y = W x + 2 B A x, or times the scale of lora_args.
 """
 
 from __future__ import annotations
@@ -22,21 +23,27 @@ from executorch_py.extension.llm.export.config.llm_config import (
 from executorch_py.extension.llm.export.quantize_model import quantized_layer, quantized_table
 from executorch_py.extension.llm.export.standard_quantized import WeightKind
 from executorch_py.extension.llm.export.supported_keys import OWN_TARGET
+from executorch_py.extension.llm.model.adapters import Adapter
 from executorch_py.extension.llm.model.transformer import Transformer
 from executorch_py.extension.llm.model.weights import in_halves
 from executorch_py.terminal_text import quoted
 
 _TABLE, _OUTPUT = "tok_embeddings", "output"
 _SCALES = ".scales"
+_ADAPTERS = (".adaptor.A.weight", ".adaptor.B.weight")
+_LORA_SCALE = 2.0  # of upstream's layer
 
 
-def take_quantized(model: Transformer, checkpoint: Checkpoint, config: LlmConfig) -> Checkpoint:
-    """Replaces the layers whose scales are in a checkpoint; the rest of the checkpoint.
+def take_quantized(
+    model: Transformer, checkpoint: Checkpoint, config: LlmConfig
+) -> tuple[Checkpoint, Adapter]:
+    """Replaces the layers whose scales are in a checkpoint; the rest of it, and its adapters.
 
     CheckpointError names a tensor that does not fit the configuration.
     """
     own = config.export.target == OWN_TARGET
-    taken = set()
+    taken: set[str] = set()
+    adapters: dict[str, tuple[torch.Tensor, torch.Tensor]] = {}
     for place in _quantized_places(checkpoint):
         where = f"{checkpoint.where}: {place}"
         codes, scales = checkpoint[f"{place}.weight"], checkpoint[f"{place}{_SCALES}"]
@@ -52,6 +59,9 @@ def take_quantized(model: Transformer, checkpoint: Checkpoint, config: LlmConfig
             made = quantized_table(codes, scales, kind, own)
         else:
             made = quantized_layer(codes, scales, kind, None, is_dynamic=True, own=own)
+            if f"{place}{_ADAPTERS[0]}" in checkpoint and config.base.use_lora:
+                adapters[place] = _adapter(model, checkpoint, place, config.base.use_lora)
+                taken |= {f"{place}{name}" for name in _ADAPTERS}
         owner, _, leaf = place.rpartition(".")
         setattr(model.get_submodule(owner) if owner else model, leaf, made)
         taken |= {f"{place}.weight", f"{place}{_SCALES}"}
@@ -59,8 +69,13 @@ def take_quantized(model: Transformer, checkpoint: Checkpoint, config: LlmConfig
         raise CheckpointError(
             f"{checkpoint.where}: expected scales of quantized layers (base.preq_mode), got none"
         )
+    if config.base.use_lora and not adapters:
+        raise CheckpointError(
+            f"{checkpoint.where}: expected matrices of adapters such as "
+            f"layers.0.attention.wq{_ADAPTERS[0]} (base.use_lora), got none"
+        )
     rest = {n: partial(checkpoint.__getitem__, n) for n in checkpoint if n not in taken}
-    return Checkpoint(rest, checkpoint.where)
+    return Checkpoint(rest, checkpoint.where), Adapter(adapters)
 
 
 def _quantized_places(checkpoint: Checkpoint) -> Iterator[str]:
@@ -78,6 +93,30 @@ def _module(model: Transformer, place: str, where: str) -> Any:
     if not isinstance(module, (torch.nn.Linear, torch.nn.Embedding)):
         raise CheckpointError(f"{where}: expected a layer of the model, got none of this name")
     return module
+
+
+def _adapter(
+    model: Transformer, checkpoint: Checkpoint, place: str, rank: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The matrices of the adapter of a layer, in the model's order of rows; B has the scale."""
+    layer: Any = model.get_submodule(place)
+    shapes = {_ADAPTERS[0]: [rank, layer.in_features], _ADAPTERS[1]: [layer.out_features, rank]}
+    found = []
+    for name, shape in shapes.items():
+        where = f"{checkpoint.where}: {place}{name}"
+        if f"{place}{name}" not in checkpoint:
+            raise CheckpointError(f"{where}: expected a matrix {shape} (base.use_lora), got none")
+        tensor = checkpoint[f"{place}{name}"]
+        if list(tensor.shape) != shape or not tensor.is_floating_point():
+            raise CheckpointError(
+                f"{where}: expected floats of shape {shape} (base.use_lora), got {tensor.dtype} of "
+                f"shape {list(tensor.shape)}"
+            )
+        found.append(tensor.to(torch.float32))
+    a, b = found
+    if place.endswith((".wq", ".wk")) and not model.args.use_hf_rope:
+        b = in_halves(b, model.args.head_size, model.args.rotary_size)
+    return a, b * (model.args.lora_args or {}).get("scale", _LORA_SCALE)
 
 
 def _kind(place: str, columns: int, config: LlmConfig) -> WeightKind:

@@ -17,14 +17,11 @@ from executorch_py.extension.llm.export.config.read_config import ConfigError
 from executorch_py.terminal_text import quoted
 
 OWN_TARGET, UPSTREAM_TARGET = TARGETS
-_ALTERNATIVE_WEIGHTS = "supported are quantization.qmode and base.preq_mode"
 # Keys by group, each with what is supported instead. A value other than the default is refused.
 _REFUSED = {
-    "base.use_lora": "supported are adapters by base.lora_config",
     "model.static_quantize_kv_cache": "supported is model.quantize_kv_cache",
     "model.static_quantize_kv_cache_scale": "supported is model.quantize_kv_cache",
     "model.use_moe_quantized_op": "supported are models without experts",
-    "quantization.use_qat": _ALTERNATIVE_WEIGHTS,
     "quantization.quantize_scope": "supported is quantization.qmode, which is for linear layers",
     "quantization.calibration_tasks": "supported modes find scales of weights without data",
     "quantization.calibration_limit": "supported modes find scales of weights without data",
@@ -237,6 +234,18 @@ def _check_prequantized(config: LlmConfig) -> None:
     base, model, default = config.base, config.model, LlmConfig().base
     if config.quantization.use_spin_quant is SpinQuant.cuda:
         raise _refusal("quantization.use_spin_quant", SpinQuant.cuda, "supported is native")
+    if base.use_lora < 0 or (base.use_lora and not config.quantization.use_qat):
+        raise ConfigError(
+            "base.use_lora: expected the rank of a checkpoint's adapters beside "
+            "quantization.use_qat=true (other adapters: base.lora_config), got "
+            f"{base.use_lora} and {str(config.quantization.use_qat).lower()}"
+        )
+    if config.quantization.use_qat and base.preq_mode is None:
+        raise ConfigError("quantization.use_qat: expected base.preq_mode beside it, got none")
+    if config.quantization.use_qat and config.quantization.use_spin_quant is not None:
+        raise ConfigError(
+            "quantization.use_qat: expected one of it and quantization.use_spin_quant, got both"
+        )
     if base.preq_mode is None:
         for key in ("preq_group_size", "preq_embedding_quantize"):
             if getattr(base, key) != getattr(default, key):

@@ -64,17 +64,23 @@ class LoraLinear(torch.nn.Module):
 @contextmanager
 def adapted(model: Transformer, adapter: Adapter | None) -> Iterator[Transformer]:
     """The model with an adapter, until the block ends; weights are shared."""
-    replaced: list[tuple[Any, str, torch.nn.Module]] = []
-    for name, (a, b) in ({} if adapter is None else adapter.layers).items():
-        owner, _, leaf = name.rpartition(".")
-        parent = model.get_submodule(owner)
-        replaced.append((parent, leaf, getattr(parent, leaf)))
-        setattr(parent, leaf, LoraLinear(getattr(parent, leaf), a, b))
+    replaced = [] if adapter is None else add_adapter(model, adapter)
     try:
         yield model
     finally:
         for parent, leaf, module in replaced:
             setattr(parent, leaf, module)
+
+
+def add_adapter(model: Transformer, adapter: Adapter) -> list[tuple[Any, str, torch.nn.Module]]:
+    """Puts an adapter beside its layers: each layer's owner, its name there, and the layer."""
+    replaced: list[tuple[Any, str, torch.nn.Module]] = []
+    for name, (a, b) in adapter.layers.items():
+        owner, _, leaf = name.rpartition(".")
+        parent = model.get_submodule(owner)
+        replaced.append((parent, leaf, getattr(parent, leaf)))
+        setattr(parent, leaf, LoraLinear(getattr(parent, leaf), a, b))
+    return replaced
 
 
 def numbers_of(path: str | Path) -> AdapterNumbers:

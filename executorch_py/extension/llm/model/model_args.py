@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from executorch_py.terminal_text import quoted
+from executorch_py.terminal_text import quoted, quoted_list
 
 ACTIVATIONS = ("silu", "gelu", "gelu_approx")
 LAYER_TYPES = ("full_attention", "sliding_attention")
@@ -68,7 +68,6 @@ _PARTS_NOT_HERE: dict[str, Any] = {
     "r": None,
     "lora_alpha": None,
     "target_modules": None,
-    "lora_args": None,
 }
 # Details of such parts.
 _DETAILS_NOT_HERE = frozenset(
@@ -136,6 +135,8 @@ class ModelArgs:
     output_bias: bool = False
     logits_scaling: float | None = None
     final_logit_softcapping: float | None = None
+    # Adapters in a checkpoint that is quantized: "rank" and "scale".
+    lora_args: dict[str, float] | None = None
 
     def __post_init__(self) -> None:
         for name in ("dim", "n_layers", "n_heads", "kv_heads", "head_size", "vocab_size", "ffn"):
@@ -156,6 +157,10 @@ class ModelArgs:
             )
         self._check_long_rope()
         self._check_layer_types()
+        if self.lora_args is not None and set(self.lora_args) != {"rank", "scale"}:
+            raise ModelArgsError(
+                f"lora_args: expected rank and scale, got {quoted_list(self.lora_args)}"
+            )
 
     def _check_long_rope(self) -> None:
         names = ("rope_scaling_short_factor", "rope_scaling_long_factor")
@@ -258,6 +263,8 @@ def _checked(where: str, value: Any, hint: Any) -> Any:
         kind = typing.get_args(wanted)[0]
         if isinstance(value, list):
             return [_checked(f"{where}[{i}]", entry, kind) for i, entry in enumerate(value)]
+    elif wanted == dict[str, float] and isinstance(value, dict):
+        return {key: _checked(f"{where}.{key}", entry, float) for key, entry in value.items()}
     elif wanted is float and type(value) is int:
         return float(value)
     elif wanted is int and type(value) is float and value.is_integer():

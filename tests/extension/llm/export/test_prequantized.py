@@ -80,6 +80,71 @@ def test_rotated_inputs_of_w2_undo_rotated_weights(tmp_path: Path) -> None:
     assert_near(logits(texts, "quantization.use_spin_quant=native"), wanted, F32_LAYERS)
 
 
+QAT = [*PREQ, "quantization.use_qat=true", "base.use_lora=4"]
+LAYERS = ("layers.0.attention.wq", "layers.1.attention.wk", "layers.1.feed_forward.w2", "output")
+
+
+def matrices() -> dict[str, torch.Tensor]:
+    """A and B of each layer in Meta's order of rows, bfloat16 as in its releases."""
+    generator = torch.Generator().manual_seed(2)
+    made = {}
+    for layer in LAYERS:
+        rows, columns = llama_checkpoints.tensors()[f"{layer}.weight"].shape
+        for name, shape in {"A": (4, columns), "B": (rows, 4)}.items():
+            random = torch.randn(*shape, generator=generator) / 8
+            made[f"{layer}.adaptor.{name}.weight"] = random.to(torch.bfloat16)
+    return made
+
+
+def merged() -> dict[str, torch.Tensor]:
+    """The weights as their codes say them, with the adapters added."""
+    made = {}
+    for name, tensor in llama_checkpoints.tensors().items():
+        made[name] = tensor
+        if tensor.dim() > 1:
+            kind = WeightKind(8, 0) if name.startswith("tok_") else WeightKind(4, 32)
+            codes, scales = quantize_rows(tensor, kind)
+            group = scales.to(torch.bfloat16).float().reshape(len(codes), -1, 1)
+            made[name] = (codes.reshape(*group.shape[:2], -1) * group).reshape(tensor.shape)
+    pairs = matrices()
+    for layer in LAYERS:
+        b, a = (pairs[f"{layer}.adaptor.{name}.weight"].float() for name in "BA")
+        made[f"{layer}.weight"] = made[f"{layer}.weight"] + 2 * b @ a
+    return made
+
+
+@pytest.mark.parametrize("target", [XNNPACK, OWN], ids=["XNNPACK", "own"])
+def test_adapters_of_a_quantized_checkpoint_are_added(target: list[str], tmp_path: Path) -> None:
+    found = logits(write_quantized(tmp_path, **matrices()), *target, *QAT)
+    texts = llama_checkpoints.write(tmp_path)
+    torch.save(merged(), tmp_path / "weights.pth")
+    wanted = logits(texts)  # products of floats: inputs have no 8 bits
+    plain = logits(write_quantized(tmp_path), *target, *PREQ)
+    assert (found - wanted).norm() < 0.02 * wanted.norm()
+    assert (found - plain).norm() > 0.2 * plain.norm()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({}, r"expected matrices of adapters .* \(base.use_lora\), got none"),
+        (
+            {"output.adaptor.A.weight": torch.ones(4, 64)},
+            r"output.adaptor.B.weight: expected a matrix \[300, 4\] .* got none",
+        ),
+        (
+            matrices() | {"output.adaptor.A.weight": torch.ones(8, 64)},
+            r"output.adaptor.A.weight: expected floats of shape \[4, 64\] .* shape \[8, 64\]",
+        ),
+    ],
+)
+def test_adapters_of_a_quantized_checkpoint_that_do_not_fit_are_refused(
+    changes: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(CheckpointError, match=message):
+        logits(write_quantized(tmp_path, **changes), *QAT)
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -119,6 +184,7 @@ def test_a_float_checkpoint_is_refused(tmp_path: Path) -> None:
         ([*PREQ, "quantization.qmode=8da4w"], "qmode: expected none beside base.preq_mode"),
         ([*PREQ, "base.preq_embedding_quantize=4,32"], "expected 8 bits, got 4"),
         (["quantization.use_spin_quant=cuda"], "'cuda' is not supported: supported is native"),
+        ([*QAT, "quantization.use_spin_quant=native"], "expected one of it and .*use_spin_quant"),
     ],
 )
 def test_keys_that_contradict_are_refused(texts: list[str], message: str, tmp_path: Path) -> None:

@@ -93,7 +93,7 @@ def test_fields_that_were_set_later_are_checked() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("base.use_lora=8", "base.use_lora: '8' is not supported: .*base.lora_config"),
+        ("base.use_lora=8", "base.use_lora: .*use_qat=true .*base.lora_config.*, got 8 and false"),
         ("backend.coreml.enabled=true", "backend.coreml.enabled: 'True' is not supported: .*xnn"),
         ("backend.coreml.ios=16", "backend.coreml.ios: '16' is not supported"),
         ("quantization.qmode=8da4w-gptq", "expected one of 8da4w, 4w, int8, got 8da4w-gptq"),
@@ -102,7 +102,7 @@ def test_fields_that_were_set_later_are_checked() -> None:
         ("export.target=executorch", "export.target: expected executorch_py or executorch-1.5"),
         ("model.use_sdpa_with_kv_cache=true", "expected model.use_kv_cache=true beside it"),
         ("model.use_shared_embedding=true", "model.use_shared_embedding: expected false, or"),
-        ("quantization.use_qat=true", "quantization.use_qat: 'True' is not supported"),
+        ("quantization.use_qat=true", "use_qat: expected base.preq_mode beside it, got none"),
         ("quantization.pt2e_quantize=qnn_8a8w", "'qnn_8a8w' is not supported: .*xnnpack_dynamic"),
         ("quantization.pt2e_quantize=xnnpack_dynamic", "backend.xnnpack.enabled=true beside it"),
     ],

@@ -144,6 +144,15 @@ def test_two_operands_give_the_bits_of_their_operators(name: str, case: str) -> 
     check_everywhere(getattr(own, name).out, *args, order=order)
 
 
+@pytest.mark.parametrize("name", ["qadd", "qsub", "qmul"])
+def test_results_of_two_operands_beyond_32_bits_end_at_a_limit(name: str) -> None:
+    a, b = integers(3, 67), integers(67)
+    for scale in (1e-12, 1e12):
+        args = [a, 0.03, -11, b, 0.021, 4, scale, 3, -90, 120]
+        result = check_everywhere(getattr(own, name).out, *args)
+        assert set(result.unique().tolist()) <= {-90, 3, 120}
+
+
 def test_a_table_answers_for_every_integer() -> None:
     table = Const(integers(256))
     every = torch.arange(-128, 128).to(torch.int8)

@@ -1,7 +1,7 @@
 // qeltwise_avx512.c — the loops of qeltwise.h with AVX-512 F, BW, DQ, VL: two operands with 512-bit
 // vectors, tables with those of AVX2.
 #include "kernels/micro/quantized/qeltwise.h"
-#include "kernels/micro/quantized/qeltwise_vectors.h"
+#include "kernels/micro/quantized/qeltwise_table_256.h"
 #include "kernels/micro/quantized/qeltwise_vectors_512.h"
 
 #define ISA(name) name##__avx512

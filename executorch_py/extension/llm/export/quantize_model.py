@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from executorch_py.extension.llm.checkpoint.spent_pages import let_go
 from executorch_py.extension.llm.export.config.llm_config import LlmConfig, bits_and_group
 from executorch_py.extension.llm.export.config.read_config import ConfigError
 from executorch_py.extension.llm.export.quantized_linear import (
@@ -90,6 +91,7 @@ def _replace_table(model: Transformer, kind: WeightKind, own: bool) -> None:
     check_finite(f"{_TABLE}.weight", weight)
     made: Any = quantized_table(*quantize_rows(weight, kind), kind, own)
     model.tok_embeddings = made
+    let_go(weight)
 
 
 def quantized_table(
@@ -130,6 +132,7 @@ def _replace_linear(model: Transformer, kind: WeightKind, is_dynamic: bool, own:
         owner, _, leaf = name.rpartition(".")
         made = quantized_layer(codes, scales, kind, layer.bias, is_dynamic=is_dynamic, own=own)
         setattr(model.get_submodule(owner), leaf, made)
+        let_go(layer.weight)
     return left
 
 

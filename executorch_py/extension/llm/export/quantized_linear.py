@@ -21,6 +21,7 @@ from executorch_py.exir.dialects import integer_ops
 from executorch_py.extension.llm.checkpoint import CheckpointError
 from executorch_py.extension.llm.checkpoint.gguf import Packed
 from executorch_py.extension.llm.checkpoint.gguf_codes import codes_of_rows, kind_of, scale_type
+from executorch_py.extension.llm.checkpoint.spent_pages import let_go
 
 # Terms of a weight that are quantized at once: their numbers in f32 stay in a core's cache.
 _BLOCK = 1 << 18
@@ -235,6 +236,7 @@ def quantize_layers(
         check_finite(f"{place.name}.bias", made.addends)
         packed[layer.weight.data_ptr()] = made.packed
         place.replace(made)
+        let_go(layer.weight if tensor is None else tensor.data)
     for place in _children(model, torch.nn.Embedding):
         table: Any = place.child
         tensor = (codes or {}).get(f"{place.name}.weight")
@@ -245,6 +247,7 @@ def quantize_layers(
         rows = packed.get(table.weight.data_ptr())
         rows = rows or _packed(place.name, table.weight, group, bits, tensor)
         place.replace(QuantizedEmbedding(rows, getattr(table, "embed_scale", None)))
+        let_go(table.weight if tensor is None else tensor.data)
     return left
 
 

@@ -18,6 +18,7 @@ from torch.export.graph_signature import InputKind
 
 from executorch_py.exir.ir.graph import deep_copy, lookup_tensor
 from executorch_py.exir.ir.op_traits import QUANTIZE, op_key
+from executorch_py.testing.equal_elements import in_stable_order
 from executorch_py.testing.reference import NotComparable, named_error, without_fast_paths
 
 
@@ -85,14 +86,14 @@ def arguments_of(node: fx.Node, env: Mapping[fx.Node, Any]) -> tuple[Any, Any]:
 def value_of(
     module: fx.GraphModule, node: fx.Node, inputs: Mapping[str, Any], env: Mapping[fx.Node, Any]
 ) -> Any:
-    """The value of a node, from values of its operands."""
+    """The value of a node, from values of its operands; equal elements have the runtime's order."""
     if node.op == "placeholder":
         return inputs[node.name]
     if node.op == "get_attr":
         return operator.attrgetter(str(node.target))(module)
     args, kwargs = arguments_of(node, env)
     try:
-        return node.target(*args, **kwargs)
+        return in_stable_order(node.target)(*args, **kwargs)
     except Exception as error:  # of an operator that runs in the graph alone
         raise NotComparable(f"{described(node)}: {named_error(error)}") from error
 

@@ -28,13 +28,6 @@ ETI_INLINE T FN(shift)(T high, T before, T *factor) {
   return shift;
 }
 
-// A weight below the smallest normal number is 0: masks of -100 give many such weights, and
-// products with subnormal numbers are slow.
-ETI_INLINE T FN(weight)(T x) {
-  const T weight = F(exp)(x);
-  return weight < (T)(sizeof(T) == sizeof(float) ? 0x1p-126 : 0x1p-1022) ? (T)0 : weight;
-}
-
 // One query: lanes are columns.
 static void FN(dots)(void *scores, const void *keys, size_t step, size_t n, const void *query_,
                      size_t dim, bool add) {
@@ -67,20 +60,23 @@ static void FN(soften_one)(T *x, size_t keys, T *high, T *sum, T *factor) {
     for (size_t l = 0; l < 16; l++) lanes[l] = LARGER(x[k + l], lanes[l]);
   }
   for (size_t l = 0; k + l < keys; l++) lanes[l] = LARGER(x[k + l], lanes[l]);
-  T m = lanes[0];
-  for (size_t l = 1; l < 16; l++) m = LARGER(lanes[l], m);
+  for (size_t l = 0; l < 8; l++) lanes[l] = LARGER(lanes[l + 8], lanes[l]);
+  for (size_t l = 0; l < 4; l++) lanes[l] = LARGER(lanes[l + 4], lanes[l]);
+  for (size_t l = 0; l < 2; l++) lanes[l] = LARGER(lanes[l + 2], lanes[l]);
+  const T m = LARGER(lanes[1], lanes[0]);
   const T shift = FN(shift)(m, *high, factor);
   *high = m;
   ETI_NO_DEPENDENCES
-  for (size_t i = 0; i < keys; i++) x[i] = FN(weight)(x[i] - shift);
+  for (size_t i = 0; i < keys; i++) x[i] = F(exp_term)(x[i] - shift);
   for (size_t l = 0; l < 16; l++) lanes[l] = 0;
   for (k = 0; k + 16 <= keys; k += 16) {
     ROLLED
     for (size_t l = 0; l < 16; l++) lanes[l] += x[k + l];
   }
   for (size_t l = 0; k + l < keys; l++) lanes[l] += x[k + l];
-  FN(tree)(lanes, 1);
-  *sum = *sum * *factor + lanes[0];
+  for (size_t l = 0; l < 8; l++) lanes[l] += lanes[l + 8];
+  for (size_t l = 0; l < 4; l++) lanes[l] += lanes[l + 4];
+  *sum = *sum * *factor + ((lanes[0] + lanes[2]) + (lanes[1] + lanes[3]));
 }
 
 // Lanes are `width` neighbouring queries of rows of `row`; both are constants at every call.
@@ -101,7 +97,7 @@ ETI_INLINE void FN(soften_lanes)(T *x, size_t keys, const size_t row, const size
     for (size_t k = l; k < keys; k += 16) {
       ETI_NO_DEPENDENCES
       for (size_t j = 0; j < width; j++) {
-        const T weight = FN(weight)(x[k * row + j] - shift[j]);
+        const T weight = F(exp_term)(x[k * row + j] - shift[j]);
         x[k * row + j] = weight;
         total[j] += weight;
       }

@@ -91,6 +91,12 @@ ETI_INLINE double eti_exp_f64(double x) {
   return eti_exp_times_f64(x, 0);
 }
 
+// e^x for terms of sums, x ≤ 0: results below the smallest normal number are 0.
+ETI_INLINE double eti_exp_term_f64(double x) {
+  const double y = eti_exp_f64(x);
+  return y < 0x1p-1022 ? 0.0 : y;
+}
+
 ETI_INLINE double eti_expm1_f64(double x) {
   double y = x > 712.0 ? 712.0 : x;
   y = y < -40.0 ? -40.0 : y;  // from there on -1

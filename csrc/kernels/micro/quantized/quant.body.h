@@ -1,7 +1,8 @@
 // quant.body.h — the loops of quant.h for integers of type T, as straight-line arithmetic that
 // compilers vectorise. Adding and subtracting 1.5·2^23 (2^52 in f64) rounds a smaller number to an
 // integer, halves to even. Larger numbers are limited first, since they saturate anyway. The
-// including file sets, and this file undefines: T, SUFFIX.
+// including file sets, and this file undefines: T, SUFFIX. It may set QUANTIZE_TOKEN_GROUPS, which
+// quantizes whole groups of a row and returns the number of elements done.
 
 #define CAT_(a, b) a##_##b
 #define CAT(a, b) CAT_(a, b)
@@ -50,7 +51,11 @@ static void FN(quantize_token)(void *dst, const float *x, double inverse, double
   ET_ASSERT(ETI_HOLDS(dst, n, T) && ETI_HOLDS(x, n, float) && FN(has_limits)(r));
   T *restrict const q = dst;
   const float low = r->low, high = r->high;
-  for (size_t i = 0; i < n; i++) {
+  size_t i = 0;
+#ifdef QUANTIZE_TOKEN_GROUPS
+  i = QUANTIZE_TOKEN_GROUPS(q, sizeof(T), x, inverse, zero, low, high, n);
+#endif
+  for (; i < n; i++) {
     double s = (double)x[i] * inverse + zero;
     s = s > 0x1p40 ? 0x1p40 : s;
     s = s < -0x1p40 ? -0x1p40 : s;

@@ -2,7 +2,10 @@
 #include "kernels/micro/quantized/quant.h"
 
 #include "kernels/contract.h"
+#include "kernels/micro/quantized/quant_tokens_512.h"
 #include "runtime/et.h"
+
+#define QUANTIZE_TOKEN_GROUPS quantize_token_groups
 
 #define T uint8_t
 #define SUFFIX u8__avx512

@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import nn
 
-from models.table_entry import Architecture, every, floats
+from models.table_entry import Architecture, every, floats, several
 from models.table_transformers import model_of, rows
 from models.transformer_models import SIZES
 
@@ -118,7 +118,6 @@ VISION: dict[str, Callable[[], nn.Module]] = {
     "swiftformer": picture("SwiftFormer", depths=[1, 1, 1, 1], embed_dims=[8, 16, 24, 32]),
     "swin": picture("Swin", image_size=32, patch_size=4, window_size=4, **STAGES),
     "swin v2": picture("Swinv2", image_size=32, patch_size=4, window_size=4, **STAGES),
-    "vit mae": picture("ViTMAE", **PATCHES, mask_ratio=0.0),
     "vit msn": picture("ViTMSN", **PATCHES),
 }
 DENSE: dict[str, Callable[[], nn.Module]] = {
@@ -331,10 +330,15 @@ VIDEO = (
     ),
 )
 
+# Its noise orders the patches; without one the model draws it.
+MASKED = model_of(
+    "ViTMAEModel", "ViTMAEConfig", {**PATCHES, "mask_ratio": 0.0}, ("pixel_values", "noise")
+)
 LARGER = {"levit", "mobilenet v1", "mobilevit v2"}
 ARCHITECTURES = (
     *rows("vision", {k: v for k, v in VISION.items() if k not in LARGER}, PIXELS),
     *rows("vision", {k: v for k, v in VISION.items() if k in LARGER}, floats(1, 3, 64, 64)),
+    *rows("vision", {"vit mae": MASKED}, several(PIXELS, floats(1, 16))),
     *rows("segmentation and depth", DENSE, floats(1, 3, 64, 64)),
     *rows("detection", DETECTION, floats(1, 3, 64, 64)),
     *VIDEO,

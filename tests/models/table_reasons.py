@@ -26,6 +26,21 @@ REASONS = (
         r"Attempting to broadcast .*\[1, 1, 8, 8\].*\[1, 4, 4, 8\]",
         r"torch.export: traced with a mask, for which the model fails in eager torch, too",
     ),
+    (
+        "export",
+        r"'NoneType' object (?:has no attribute 'shape'|is not subscriptable)",
+        r"torch.export: transformers makes no mask while it is traced, and the model needs one",
+    ),
+    (
+        "quantize",
+        r"GuardOnDataDependent|data-dependent",
+        r"quantize: torch.export of the prepared graph takes a branch or a size from values",
+    ),
+    (
+        "quantize",
+        r"CalibrationError: (\d+) observers saw NaN or infinity",
+        r"quantize: \1 observers saw NaN or infinity, the mask of the model, in calibration",
+    ),
 )
 
 

@@ -330,7 +330,7 @@ VIDEO = (
     ),
 )
 
-# Its noise orders the patches; without one the model draws it.
+# A noise orders the patches of ViT-MAE; without one the model draws it.
 MASKED = model_of(
     "ViTMAEModel", "ViTMAEConfig", {**PATCHES, "mask_ratio": 0.0}, ("pixel_values", "noise")
 )

@@ -26,8 +26,8 @@ enum {
   FEW_LAST = 3,
   // The distances at which the weights and scales of one row are prefetched, in bytes and in
   // groups. The speed of one row is that of reading them.
-  NEAR = 8192,
-  NEAR_GROUPS = 32,
+  NEAR = 4096,
+  NEAR_GROUPS = 16,
 };
 
 // ---- initial sums: -8 times the sum of the terms of each group of a row

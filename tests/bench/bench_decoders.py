@@ -193,7 +193,7 @@ def speeds(name: str, small: bool, paths: dict[str, Path], options: argparse.Nam
     """Figures by turns, and the share of the time that the machine needs at least: to read the
     weights for a token, or to multiply them with all tokens, the last layer with the last only."""
     times: dict[str, dict[str, list[float]]] = {}
-    read = products = 0.0
+    rates: list[tuple[float, float]] = []  # bytes read, and integer operations, in a second
     with ExitStack() as stack:
         decoders = [
             stack.enter_context(Decoder(side, path, options.threads))
@@ -210,7 +210,7 @@ def speeds(name: str, small: bool, paths: dict[str, Path], options: argparse.Nam
                     ms = decoder.turn(requests)
                     times.setdefault(figure, {}).setdefault(decoder.side, []).append(ms)
             _, int8, [(bytes_per_s, _, _)] = _C.machine_rates(options.threads, (READ_BYTES,))
-            read, products = max(read, bytes_per_s), max(products, int8)
+            rates.append((bytes_per_s, int8))
         for decoder in decoders:
             decoder.turn(LONG_PIECES)
         for _ in range(options.rounds):
@@ -218,6 +218,7 @@ def speeds(name: str, small: bool, paths: dict[str, Path], options: argparse.Nam
                 time.sleep(PAUSE_SECONDS)
                 ms = decoder.turn([("steps", LONG, 32)])
                 times.setdefault(LONG_FIGURE, {}).setdefault(decoder.side, []).append(ms)
+    read, products = (statistics.median(rate) for rate in zip(*rates, strict=True))
     report("this machine", read_gb_per_s=read / 1e9, int8_gop_per_s=products / 1e9)
     n_read, n_layers = matrix_weights(name, small)
     for figure, of in times.items():

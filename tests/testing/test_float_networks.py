@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import math
 
 import pytest
 import torch
@@ -15,7 +16,7 @@ from support.amplifying_networks import Chaos, lowered, randn
 from torch import nn
 
 from executorch_py.exir.program.executorch import ExecutorchProgramManager
-from executorch_py.testing import ParityError, comparison
+from executorch_py.testing import ParityError, comparison, verdicts
 from executorch_py.testing.operator_rounding import rounding_of
 
 LOWERINGS = ("portable", "xnnpack")
@@ -83,11 +84,19 @@ def test_a_right_file_passes_however_near_to_float64_eager_torch_comes(
     torch.manual_seed(0)
     model = Normed().eval()
     program = lowered(model, [IMAGE], lowering)
+    monkeypatch.setattr(verdicts, "LOCKSTEP_FACTOR", math.inf)
     report = program.verify(model, IMAGE)
     (found,) = report.comparisons
     assert found.rule == "lockstep" and found.ok
     (line,) = report.explanation
     assert line.startswith("operators whose floats agree")
+
+
+@pytest.mark.parametrize("factor", [3.0, 9.0])
+def test_lockstep_decides_up_to_six_times_the_distance_of_eager_torch(factor: float) -> None:
+    found = comparison.Comparison("output 0", "", 1.0, 1.0, 1, 1, "", "float64", factor, 1.0)
+    assert not found.ok
+    assert verdicts._is_far(found) == (factor > verdicts.LOCKSTEP_FACTOR)
 
 
 @pytest.mark.parametrize("k", [16, 512, 4608, 65536])

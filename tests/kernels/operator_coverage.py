@@ -12,6 +12,7 @@ but the reasons below.
 from __future__ import annotations
 
 import re
+import subprocess
 import sys
 from collections import defaultdict
 from collections.abc import Iterator
@@ -117,8 +118,16 @@ def _test_files(name: str, texts: dict[str, str]) -> str:
 
 
 @cache
+@cache
+def _linked_names() -> frozenset[str]:
+    """Names of the kernels of a process without libraries."""
+    code = "from executorch_py import _C; print(*_C.kernel_manifest())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return frozenset(done.stdout.split())
+
+
 def kernels() -> list[Kernel]:
-    """Every linked kernel, sorted by name."""
+    """Every linked kernel, sorted by name; not those of libraries that this process has loaded."""
     from executorch_py import _C
 
     texts = {
@@ -133,7 +142,10 @@ def kernels() -> list[Kernel]:
     }
     rows = []
     counted = table()
+    linked = _linked_names()
     for name, facts in sorted(_C.kernel_manifest().items()):
+        if name not in linked:
+            continue
         rank = facts.get("max_rank")
         rows.append(
             Kernel(

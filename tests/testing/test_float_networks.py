@@ -1,7 +1,8 @@
 """Verification of float networks that float64 does not decide: their floats in lockstep.
 
 A network that amplifies rounding leaves a right file further from float64 than eager torch is by
-chance. Files are damaged by one weight, at the beginning, in the middle and at the end.
+chance. Models get one other weight than their files, at the beginning, in the middle and at the
+end.
 """
 
 from __future__ import annotations
@@ -93,10 +94,10 @@ def test_a_right_file_passes_however_near_to_float64_eager_torch_comes(
 
 
 @pytest.mark.parametrize("factor", [3.0, 9.0])
-def test_lockstep_decides_up_to_six_times_the_distance_of_eager_torch(factor: float) -> None:
+def test_lockstep_decides_up_to_four_times_the_distance_of_eager_torch(factor: float) -> None:
     found = comparison.Comparison("output 0", "", 1.0, 1.0, 1, 1, "", "float64", factor, 1.0)
     assert not found.ok
-    assert verdicts._is_far(found) == (factor > verdicts.LOCKSTEP_FACTOR)
+    assert verdicts._is_far(found) == (factor > 4)
 
 
 @pytest.mark.parametrize("k", [16, 512, 4608, 65536])

@@ -44,7 +44,6 @@ def _are_of_file(first: int, last: int) -> bool:
     if len(entries) != (last - first) * _ENTRY_BYTES:
         return False
     flags = torch.frombuffer(bytearray(entries), dtype=torch.int64)
-    changed = ((flags < 0) & (flags & _OF_FILE == 0)) | (
-        flags & _IN_SWAP != 0
-    )  # bit 63 is the sign
+    in_memory = flags < 0  # bit 63 is the sign
+    changed = in_memory & (flags & _OF_FILE == 0) | (flags & _IN_SWAP != 0)
     return not bool(changed.any())

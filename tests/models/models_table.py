@@ -2,7 +2,7 @@
 
     python tests/models/models_table.py --record FILE [--only NAME] [--column COLUMN] [--again]
         [--batch N]
-    python tests/models/models_table.py --record FILE --markdown > docs/models.md
+    python tests/models/models_table.py --record FILE --page
     python tests/models/models_table.py --record FILE --summary
 
 .ci/setup.sh models installs the definitions; cells of those that are missing are refused.
@@ -44,7 +44,7 @@ from models import (
     table_vision,
 )
 from models.table_entry import Architecture
-from models.table_text import COLUMNS, markdown, summary
+from models.table_text import COLUMNS, PAGE, markdown, summary
 
 LIBRARIES = (
     table_generators,
@@ -140,12 +140,12 @@ def main() -> None:
     parser.add_argument("--column", choices=COLUMNS, action="append")
     parser.add_argument("--again", action="store_true", help="measure the cells that are there")
     parser.add_argument("--batch", type=int, default=1, help="samples in each input")
-    parser.add_argument("--markdown", action="store_true")
+    parser.add_argument("--page", action="store_true", help=f"write the record to {PAGE.name}")
     parser.add_argument("--summary", action="store_true")
     given = parser.parse_args()
     columns = given.column or list(COLUMNS)
-    if given.markdown:
-        print(markdown(architectures(), read(given.record)), end="")
+    if given.page:
+        PAGE.write_text(markdown(architectures(), read(given.record)))
     elif given.summary:
         print(summary(read(given.record)), end="")
     else:

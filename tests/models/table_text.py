@@ -26,9 +26,14 @@ NOT_MEASURED = "The script builds these, too; their cells were not measured in t
 
 
 def markdown(names: Mapping[str, Architecture], record: Record) -> str:
-    """The whole page."""
+    """The whole page: what stands above its table, and the table anew."""
+    introduction, heading, _ = PAGE.read_text().partition(HEADING)
+    if not introduction.strip() or not heading:
+        raise SystemExit(
+            f"{PAGE}: expected text above {HEADING.strip()!r}, got none; git checkout restores it"
+        )
     rows = [row for row in names.values() if all((row.name, c) in record for c in COLUMNS)]
-    text = [PAGE.read_text().partition(HEADING)[0], HEADING, head(rows, record)]
+    text = [introduction, heading, head(rows, record)]
     for library in dict.fromkeys(row.library for row in rows):
         text.append(f"\n### {library}\n\n")
         text.append("| architecture | kind | nodes | portable | XNNPACK | int8 | reason |\n")
@@ -48,7 +53,8 @@ def markdown(names: Mapping[str, Architecture], record: Record) -> str:
 
 def head(rows: list[Architecture], record: Record) -> str:
     """Machine, date, command, and how many cells of each column are ok."""
-    date = max(record[row.name, c].get("date", "") for row in rows for c in COLUMNS)
+    dates = (record[row.name, c].get("date", "") for row in rows for c in COLUMNS)
+    date = max(dates, default="")
     counts = ", ".join(
         f"{sum(record[row.name, c]['status'] == 'ok' for row in rows)} {title}"
         for c, title in TITLES.items()

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
 import torch
+from pytest import MonkeyPatch
 from support.paths import ROOT
 
+from models import table_text
 from models.models_table import architectures
 from models.table_columns import COLUMNS, cell
 from models.table_entry import batch_of
 from models.table_reasons import reason_of
-from models.table_text import not_measured, rows_of
+from models.table_text import HEADING, markdown, not_measured, rows_of
 
 PAGE = (ROOT / "docs" / "models.md").read_text()
 ROWS = list(rows_of(PAGE))
@@ -39,6 +44,16 @@ def test_a_cell_is_ok_or_its_row_says_why_not() -> None:
     for name, _, _, *states, reason in ROWS:
         assert set(states) <= {"ok", "refused", "differs", "crashed"}, name
         assert (reason == "") == (set(states) == {"ok"}), name
+
+
+def test_a_new_table_keeps_the_text_above_it(tmp_path: Path, monkeypatch: MonkeyPatch) -> None:
+    introduction = PAGE.partition(HEADING)[0]
+    assert markdown({}, {}).startswith(introduction + HEADING)
+    empty = tmp_path / "models.md"
+    empty.write_text("")
+    monkeypatch.setattr(table_text, "PAGE", empty)
+    with pytest.raises(SystemExit, match="expected text above '## Architectures', got none"):
+        markdown({}, {})
 
 
 def test_a_row_is_measured_in_every_column() -> None:

@@ -18,9 +18,11 @@ def packed_matrices(matrices: torch.Tensor) -> torch.Tensor:
     """Matrices [groups, columns, terms] as panels."""
     groups, n, k = matrices.shape
     panels = -(-n // PANEL)
-    padded = matrices.new_zeros(groups, panels * PANEL, k)
-    padded[:, :n] = matrices
-    return padded.reshape(groups, panels, PANEL, k).transpose(2, 3).contiguous()
+    if n != panels * PANEL:
+        padded = matrices.new_zeros(groups, panels * PANEL, k)
+        padded[:, :n] = matrices
+        matrices = padded
+    return matrices.reshape(groups, panels, PANEL, k).transpose(2, 3).contiguous()
 
 
 def unpacked_matrices(packed: torch.Tensor, n: int) -> torch.Tensor:

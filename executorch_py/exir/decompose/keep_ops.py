@@ -8,7 +8,7 @@ while rejected nodes of the same operators decompose. Knows nothing of the edge 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ from executorch_py.exir.decompose.core import (
     decomposition_table,
     quantization_primitives,
 )
+from executorch_py.exir.decompose.non_core_ops import core_table
 from executorch_py.exir.dialects.edge_ops import EdgeOpOverload, edge_op
 from executorch_py.exir.ir.graph import source_line
 from executorch_py.exir.ir.graph_modules import contains_any_call_fn_target_op, graph_modules
@@ -127,17 +128,19 @@ def _keep_by_check(
     ops: Iterable[Any],
     check: Check | None,
     also: Iterable[Any],
+    rules: Mapping[Any, Any],
 ) -> tuple[ExportedProgram, set[Any]]:
     """Decompose all but the nodes of `ops` that the partitioner's check accepts."""
     ops, also = keepable(ops), list(also)
-    program = decompose(program, decomposition_table([*ops, *also]))
+    remaining = {op: rule for op, rule in rules.items() if op not in ops}
+    program = decompose(program, {**remaining, **core_table([*ops, *also])})
     if not _asks_functional_graph(partitioner):
         check = partitioner.ops_to_not_decompose(program)[1]  # constants have names only now
     assert check is not None
     calls = list(_calls(program, ops))
     accepted = [node for node in calls if check(node)]
     kept = {node.target for node in accepted}
-    full = decomposition_table(also)
+    full = {**remaining, **core_table(also)}
     if all(node.target not in full for node in set(calls) - set(accepted)):
         return program, kept
     originals = {_clone_of(op): op for op in kept}
@@ -154,13 +157,19 @@ def _asks_functional_graph(partitioner: Partitioner) -> bool:
 
 
 def decompose_for(
-    partitioners: Iterable[Partitioner], program: ExportedProgram, also: Iterable[Any]
+    partitioners: Iterable[Partitioner],
+    program: ExportedProgram,
+    also: Iterable[Any],
+    rules: Mapping[Any, Any] | None = None,
 ) -> tuple[ExportedProgram, list[Any]]:
     """Decompose for the partitioners, in order; return the program and the operators kept.
 
-    `also` are operators that the user keeps, in addition to those of partitioners.
+    `also` are operators that the user keeps, in addition to those of partitioners. `rules`, further
+    decompositions, may be applied on the way, which saves a trace of the graph later.
     """
     partitioners, also = list(partitioners), list(also)
+    # Operators that a second partitioner keeps are known only after the first one's turn.
+    rules = rules if rules is not None and len(partitioners) == 1 else {}
     for partitioner in partitioners:
         transform = getattr(partitioner, "transform_for_pre_decomposition", None)
         program = program if transform is None else transform(program)
@@ -172,7 +181,7 @@ def decompose_for(
         if check is None:
             program, new = _keep_by_name(program, ops, also)
         else:
-            program, new = _keep_by_check(program, partitioner, ops, check, also)
+            program, new = _keep_by_check(program, partitioner, ops, check, also, rules)
         kept |= new
     return program, sorted(kept, key=str)
 

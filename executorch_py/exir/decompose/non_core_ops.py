@@ -74,9 +74,10 @@ def non_core_decompositions() -> dict[Any, Callable[..., Any]]:
     }
 
 
-def _rules_for(
+def rules_for(
     program: ExportedProgram, allowed: Collection[Any], preserved: Collection[Any]
 ) -> dict[Any, Callable[..., Any]]:
+    """Operator → rule, without the operators that stay as they are."""
     rules = {**non_core_decompositions(), **library_decompositions()}
     if holds_complex(program):
         rules = {**rules, **complex_decompositions()}
@@ -84,8 +85,8 @@ def _rules_for(
     return {op: rule for op, rule in rules.items() if op not in kept}
 
 
-def _core_table(preserved: Collection[Any]) -> dict[Any, Any]:
-    # Torch's table would turn the copies back into views.
+def core_table(preserved: Collection[Any]) -> dict[Any, Any]:
+    """Torch's core decompositions, but those that would turn copies of views back into views."""
     return decomposition_table([*preserved, *_RENAMED.values()])
 
 
@@ -96,15 +97,15 @@ def decompose_all(
 
     `allowed` operators outside the core and `preserved` ones stay as they are.
     """
-    rules = _rules_for(program, allowed, preserved)
-    return decompose(program, {**rules, **_core_table(preserved)})
+    rules = rules_for(program, allowed, preserved)
+    return decompose(program, {**rules, **core_table(preserved)})
 
 
 def decompose_non_core(
     program: ExportedProgram, allowed: Collection[Any], preserved: Collection[Any]
 ) -> ExportedProgram:
     """The program in such operators, from one in core operators except `preserved` ones."""
-    rules = _rules_for(program, allowed, preserved)
+    rules = rules_for(program, allowed, preserved)
     called = {
         node.target
         for gm in graph_modules(program.graph_module)
@@ -113,4 +114,4 @@ def decompose_non_core(
     }
     if called.isdisjoint(rules):
         return program
-    return decompose(program, {**_core_table(preserved), **rules})
+    return decompose(program, {**core_table(preserved), **rules})

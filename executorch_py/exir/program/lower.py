@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from torch.export import ExportedProgram
 
 from executorch_py.exir.decompose.keep_ops import check_none_survived, decompose_for, keepable
-from executorch_py.exir.decompose.non_core_ops import decompose_all, decompose_non_core
+from executorch_py.exir.decompose.non_core_ops import decompose_all, decompose_non_core, rules_for
 from executorch_py.exir.decompose.torchao_linear import restore_linear_layers
 from executorch_py.exir.dialects.verifier import EXIREdgeDialectVerifier
 from executorch_py.exir.error import ExportError, ExportErrorType
@@ -71,8 +71,10 @@ def _convert(
         allowed, kept = config._core_aten_ops_exception_list, list[Any]()
         program = restore_linear_layers(program)
         if partitioners[name]:
-            decomposed, kept = decompose_for(partitioners[name], program, config.preserve_ops)
-            decomposed = decompose_non_core(decomposed, allowed, [*kept, *config.preserve_ops])
+            preserved = config.preserve_ops
+            rules = rules_for(program, allowed, preserved)
+            decomposed, kept = decompose_for(partitioners[name], program, preserved, rules)
+            decomposed = decompose_non_core(decomposed, allowed, [*kept, *preserved])
         else:
             decomposed = decompose_all(program, allowed, config.preserve_ops)
         all_kept.update(kept)

@@ -19,6 +19,7 @@ from executorch_py.exir import (
     to_edge,
     to_edge_transform_and_lower,
 )
+from executorch_py.exir.decompose import core
 from executorch_py.exir.decompose.keep_ops import decompose_for, keepable
 from executorch_py.exir.dialects._ops import ops as exir_ops
 from executorch_py.exir.error import ExportError
@@ -274,6 +275,30 @@ def test_partitioners_keep_operators_node_by_node(check: Any, kept: set[str]) ->
     assert found & {"aten.linear.default", "aten.hardswish.default"} == kept
     assert {str(op) for op in ops} == kept
     torch.testing.assert_close(program.module()(*X), Net()(*X))
+
+
+def test_operators_outside_the_core_set_need_no_second_trace(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Torch's trace of the graph is most of the time of lowering."""
+
+    class Powers(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            low = torch.tril_indices(3, 3)
+            return torch.nn.functional.hardswish(torch.ldexp(x, low[0, :4])).relu()
+
+    tables = []
+    run = core.run_decompositions
+
+    def counted(program: ExportedProgram, table: Any) -> ExportedProgram:
+        tables.append(table)
+        return run(program, table)
+
+    monkeypatch.setattr(core, "run_decompositions", counted)
+    exported = torch.export.export(Powers().eval(), X)
+    edge = to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner()])
+    assert len(tables) == 1
+    edge.to_executorch().verify(Powers(), *X)
 
 
 def test_operators_that_cannot_be_kept_are_left_out() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -110,6 +111,12 @@ def method_of_decoder(decoder: Decoder) -> Any:
     return Runtime.get().load_program(program.buffer).load_method("forward")
 
 
+def kernel_calls(plan: Any) -> list[Any]:
+    """The instructions of a plan that call operators."""
+    instructions = (i for chain in plan.chains for i in chain.instructions)
+    return [i for i in instructions if hasattr(i.instr_args, "op_index")]
+
+
 def call(method: Any, ids: torch.Tensor, start: int) -> torch.Tensor:
     result: torch.Tensor = method.execute([ids, torch.tensor([start])])[0]
     return result
@@ -134,6 +141,20 @@ def test_a_model_is_the_same_after_its_export() -> None:
     export_decoder(Decoder(model, CAPACITY, prefill=8))
     assert model.config._attn_implementation == build("Llama", {}).config._attn_implementation
     assert torch.equal(copy.deepcopy(model)(ids).logits, before)
+
+
+@pytest.mark.parametrize("more", [{}, {"partial_rotary_factor": 0.5, "head_dim": 16}])
+def test_joint_projections_are_the_calls_of_separate_ones(more: dict[str, Any]) -> None:
+    """A layer of Phi-3 takes as many calls as one of Llama."""
+    kinds = []
+    for prefix, sizes in (("Llama", {}), ("Phi3", more)):
+        model = build(prefix, sizes)
+        quantize_layers(model, 32)
+        program = export_decoder(Decoder(model, CAPACITY)).executorch_program
+        plan = program.execution_plan[0]
+        names = [plan.operators[call.instr_args.op_index].name for call in kernel_calls(plan)]
+        kinds.append(Counter(n for n in names if "qlinear" in n or "attention" in n))
+    assert kinds[0] == kinds[1]
 
 
 @pytest.mark.parametrize(("prefix", "more"), INTERLEAVED.values(), ids=INTERLEAVED)

@@ -13,6 +13,7 @@ from executorch_py.extension.llm.export.last_position import keep_last_position
 from executorch_py.extension.llm.export.residual import fuse_residuals
 from executorch_py.extension.llm.export.rotary import fuse_rotary
 from executorch_py.extension.llm.export.split_products import split_products
+from executorch_py.extension.llm.export.transposes import cancel_transposes
 
 
 def fuse_decoder(module: GraphModule) -> None:
@@ -22,5 +23,6 @@ def fuse_decoder(module: GraphModule) -> None:
     split_products(module)
     fuse_rotary(module)
     fuse_rms_norms(module.graph)
+    cancel_transposes(module)
     fuse_residuals(module)
     keep_last_position(module)

@@ -41,6 +41,13 @@ def test_residuals_are_added_by_the_products(kind: str) -> None:
     assert names["aten.add.Tensor"] == 1  # of positions
 
 
+@pytest.mark.parametrize("kind", ["Llama", "Qwen3", "Gemma3", "Exaone4", "Phi3"])
+def test_heads_stay_where_the_product_writes_them(kind: str) -> None:
+    """Gemma 3 and EXAONE 4 normalize queries and keys between two transpositions."""
+    names = Counter(str(node.target) for node in calls(captured(kind)))
+    assert not {"aten.transpose.int", "aten.permute.default"} & set(names)
+
+
 @pytest.mark.parametrize("quantized", [True, False])
 @pytest.mark.parametrize("kind", ["Llama", "Qwen3", "Gemma2"])
 def test_behind_the_last_attention_there_is_one_position(kind: str, quantized: bool) -> None:

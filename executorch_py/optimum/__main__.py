@@ -17,7 +17,10 @@ _TEXTS = ("task", "recipe", "qlinear", "qembedding", "dtype", "device", "gguf_fi
 _HELP = {
     "task": "text-generation (the default)",
     "recipe": "xnnpack (the default) or portable",
-    "qlinear": "8da4w or 8da8w: weights of linear layers in 4 or 8 bits",
+    "qlinear": "8da4w, 8da8w, 4w or 8w: weights of linear layers in 4 or 8 bits; or two of them, "
+    "a,b: b where the group size of a does not divide a layer's inputs",
+    "qlinear_group_size": "weights of a row that share a scale; 0: all",
+    "qembedding_group_size": "the same for tables",
     "qembedding": "4w or 8w: tables in 4 or 8 bits",
     "max_seq_len": "positions of the caches",
     "gguf_file": "name of a GGUF file in the folder",

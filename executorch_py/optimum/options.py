@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,21 @@ _DEFAULT_LENGTH = 2048
 # Least length of a context: that of the range of lengths that tracing needs.
 _LEAST_LENGTH = 4
 DEFAULT_GROUP = 32
+_LINEAR = ("8da4w", "8da8w", "4w", "8w")
+
+
+@dataclass(frozen=True)
+class LinearMode:
+    """Weights of linear layers in few bits. A group is of weights that share a scale; 0: a row."""
+
+    bits: int
+    group: int
+    is_dynamic: bool  # activations become int8; else they stay float
+
+    @classmethod
+    def of(cls, name: str, group: int) -> LinearMode:
+        """The mode of a name such as "8da4w"."""
+        return cls(4 if name.endswith("4w") else 8, group, name.startswith("8da"))
 
 
 @dataclass(frozen=True)
@@ -21,7 +37,8 @@ class ExportOptions:
 
     `target` is this project's runtime, "executorch_py", or "executorch-1.5": a file for upstream's,
     in the convention of optimum-executorch. Options without a meaning for the first are accepted:
-    its attention and caches are always fused.
+    its attention and caches are always fused. `qlinear` is a mode of linear layers, or "a,b": b for
+    those whose number of inputs is no multiple of the group of a, which is of whole rows with 0.
     """
 
     target: str = OWN
@@ -45,14 +62,14 @@ class ExportOptions:
         _one_of("task", self.task, "text-generation")
         _one_of("recipe", self.recipe, "xnnpack", "portable")
         _one_of("attn_implementation", self.attn_implementation, None, "custom_sdpa", "sdpa")
-        _one_of("qlinear", self.qlinear, None, "8da4w", "8da8w")
+        self._check_linear()
         _one_of("qembedding", self.qembedding, None, "4w", "8w")
         _one_of("device", self.device, "cpu")
         _one_of("dtype", str(self.dtype).removeprefix("torch."), "float32", "None")
         for name, least in (
             ("max_seq_len", _LEAST_LENGTH),
-            ("qlinear_group_size", 1 if self.target == OWN else 0),
-            ("qembedding_group_size", 1 if self.target == OWN else 0),
+            ("qlinear_group_size", 0),
+            ("qembedding_group_size", 0),
         ):
             value = getattr(self, name)
             if value is not None and (not isinstance(value, int) or value < least):
@@ -62,10 +79,17 @@ class ExportOptions:
                 )
         if self.disable_dynamic_shapes and self.target == OWN:
             raise _unsupported("disable_dynamic_shapes", f'False with target="{OWN}"', True)
-        if self.qlinear == "8da8w" and self.target == UPSTREAM and self.qlinear_group_size:
+
+    def _check_linear(self) -> None:
+        names = self._linear_names
+        if len(names) > 2 or not set(names) <= set(_LINEAR):
+            expected = f'None or {_quoted(_LINEAR)}, or two of them as "a,b"'
+            raise _unsupported("qlinear", expected, self.qlinear)
+        group = self.qlinear_group_size
+        if names[:1] == ["8da8w"] and self.target == UPSTREAM and group:
             # The delegate has 8-bit weights with a scale for each row only.
-            expected = f'0 with qlinear="8da8w" and target="{UPSTREAM}"'
-            raise _unsupported("qlinear_group_size", expected, self.qlinear_group_size)
+            expected = f'0 with qlinear="{self.qlinear}" and target="{UPSTREAM}"'
+            raise _unsupported("qlinear_group_size", expected, group)
 
     @classmethod
     def of(cls, options: dict[str, Any]) -> ExportOptions:
@@ -75,6 +99,22 @@ class ExportOptions:
             if name not in names:
                 raise TypeError(f"expected options of the names {', '.join(names)}, got {name!r}")
         return cls(**options)
+
+    @property
+    def _linear_names(self) -> list[str]:
+        return [] if self.qlinear is None else [n.strip() for n in str(self.qlinear).split(",")]
+
+    @property
+    def linear_modes(self) -> list[LinearMode]:
+        """The mode of linear layers, and that of those whose inputs its group does not divide."""
+        names, group = self._linear_names, self.qlinear_group_size
+        if not names:
+            return []
+        if group is None:
+            by_row = self.target == UPSTREAM and names[0] == "8da8w"
+            group = 0 if by_row else DEFAULT_GROUP
+        modes = [LinearMode.of(name, size) for name, size in zip(names, (group, 0), strict=False)]
+        return modes if group else modes[:1]
 
     @property
     def uses_custom_sdpa(self) -> bool:
@@ -96,10 +136,13 @@ class ExportOptions:
         return min(int(trained), _DEFAULT_LENGTH)
 
 
+def _quoted(choices: Iterable[Any]) -> str:
+    return " or ".join(f'"{c}"' if isinstance(c, str) else str(c) for c in choices)
+
+
 def _one_of(name: str, value: Any, *choices: Any) -> None:
     if value not in choices:
-        shown = [f'"{c}"' if isinstance(c, str) and c != "None" else str(c) for c in choices]
-        raise _unsupported(name, " or ".join(shown), value)
+        raise _unsupported(name, _quoted(choices), value)
 
 
 def _unsupported(name: str, expected: str, value: Any) -> NotSupported:

@@ -219,15 +219,10 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "recipe": ({"recipe": "coreml"}, 'recipe: expected "xnnpack" or "portable", got \'coreml\''),
     "task": ({"task": "fill-mask"}, 'task: expected "text-generation", got'),
     "target": ({"target": "executorch-1.4"}, "target: expected"),
-    "qlinear": ({"qlinear": "4w"}, 'qlinear: expected None or "8da4w" or "8da8w", got'),
     "qembedding": ({"qembedding": "2w"}, 'qembedding: expected None or "4w" or "8w", got'),
     "dtype": ({"dtype": torch.float16}, 'dtype: expected "float32"'),
     "device": ({"device": "cuda"}, 'device: expected "cpu", got'),
     "attention": ({"attn_implementation": "eager"}, "attn_implementation: expected None or"),
-    "groups": (
-        {"target": "executorch-1.5", "qlinear": "8da8w", "qlinear_group_size": 32},
-        "qlinear_group_size: expected 0 with qlinear=",
-    ),
     "static shapes": ({"disable_dynamic_shapes": True}, "disable_dynamic_shapes: expected False"),
 }
 

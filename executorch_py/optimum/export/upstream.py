@@ -16,9 +16,11 @@ from executorch_py.exir import (
     to_edge_transform_and_lower,
 )
 from executorch_py.extension.llm.export.hf_model import cast_parameters, load_model
+from executorch_py.extension.llm.export.hf_parts import unused_layers
 from executorch_py.extension.llm.export.metadata import special_token
 from executorch_py.optimum.export.static_decoder import StaticDecoder
-from executorch_py.optimum.options import DEFAULT_GROUP, UPSTREAM, ExportOptions
+from executorch_py.optimum.export.weight_only import quantize_weights
+from executorch_py.optimum.options import UPSTREAM, ExportOptions
 
 
 def export_upstream(folder: Path, options: ExportOptions) -> ExecutorchProgramManager:
@@ -46,7 +48,8 @@ def export_upstream(folder: Path, options: ExportOptions) -> ExecutorchProgramMa
 
 
 def _quantize(model: Any, options: ExportOptions) -> None:
-    """Low-bit weights by torchao, whose patterns the delegate knows."""
+    """Low-bit weights; those with quantized activations and tables by torchao, whose patterns the
+    delegate knows."""
     if options.qlinear is None and options.qembedding is None:
         return
     from torchao.quantization import (
@@ -56,26 +59,30 @@ def _quantize(model: Any, options: ExportOptions) -> None:
     )
     from torchao.quantization.granularity import PerAxis, PerGroup
 
-    def granularity(group: int | None, default: int) -> Any:
-        size = default if group is None else group
-        return PerGroup(size) if size else PerAxis(0)
+    def granularity(group: int | None) -> Any:
+        return PerGroup(group) if group else PerAxis(0)
 
-    def bits(name: str) -> torch.dtype:
-        return torch.int4 if "4w" in name else torch.int8
+    bits = {4: torch.int4, 8: torch.int8}
 
     _untie(model)
-    if options.qlinear is not None:
-        config: Any = Int8DynamicActivationIntxWeightConfig(
-            weight_dtype=bits(options.qlinear),
-            weight_granularity=granularity(
-                options.qlinear_group_size, DEFAULT_GROUP if "4w" in options.qlinear else 0
-            ),
-        )
-        quantize_(model, config, lambda module, _: isinstance(module, torch.nn.Linear))
+    modes = options.linear_modes
+    done = set(unused_layers(model)) if modes else set()
+    layers = {n: m for n, m in model.named_modules() if isinstance(m, torch.nn.Linear)}
+    for mode in modes:
+        fits = {n for n, m in layers.items() if not mode.group or m.in_features % mode.group == 0}
+        chosen = fits - done
+        if mode.is_dynamic:
+            config: Any = Int8DynamicActivationIntxWeightConfig(
+                weight_dtype=bits[mode.bits], weight_granularity=granularity(mode.group)
+            )
+            quantize_(model, config, lambda _, name, chosen=chosen: name in chosen)
+        else:
+            quantize_weights(model, mode, keep=layers.keys() - chosen)
+        done |= chosen
     if options.qembedding is not None:
         config = IntxWeightOnlyConfig(
-            weight_dtype=bits(options.qembedding),
-            granularity=granularity(options.qembedding_group_size, 0),
+            weight_dtype=torch.int4 if options.qembedding == "4w" else torch.int8,
+            granularity=granularity(options.qembedding_group_size),
         )
         quantize_(model, config, lambda module, _: isinstance(module, torch.nn.Embedding))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import torch
@@ -14,6 +15,8 @@ from executorch_py.extension.llm.export.quantized_linear import (
     QuantizedEmbedding,
     QuantizedLinear,
     check_finite,
+    children_of,
+    reason_to_keep,
 )
 from executorch_py.extension.llm.export.standard_quantized import (
     CodedEmbedding,
@@ -43,7 +46,7 @@ def quantize_model(model: Transformer, config: LlmConfig) -> list[str]:
         _replace_table(model, table, own)
         lines.append(f"embedding: {_words(table)}")
     if linear is not None:
-        left = _replace_linear(model, linear, is_dynamic, own)
+        left = replace_linear(model, linear, is_dynamic=is_dynamic, own=own)
         lines.append(f"linear layers: {_words(linear)}")
         if left:
             lines.append(f"left in f32: {', '.join(left[:6])}{' …' if len(left) > 6 else ''}")
@@ -118,20 +121,31 @@ def quantized_layer(
     return GroupedLinear(codes, scales, kind, bias, is_dynamic)
 
 
-def _replace_linear(model: Transformer, kind: WeightKind, is_dynamic: bool, own: bool) -> list[str]:
-    """Names of the layers that stay float."""
+def replace_linear(
+    model: torch.nn.Module,
+    kind: WeightKind,
+    *,
+    is_dynamic: bool,
+    own: bool,
+    keep: Collection[str] = (),
+) -> list[str]:
+    """Replaces the linear layers of a model one by one; names of those that stay float.
+
+    These are the layers in `keep`, those whose columns are no multiple of the group, and those that
+    compute more than a linear layer. CheckpointError names a weight or bias with NaN or infinity.
+    """
     left = []
-    for name, layer in list(model.named_modules()):
-        if not isinstance(layer, torch.nn.Linear):
+    for place in children_of(model, torch.nn.Linear):
+        layer: Any = place.child
+        if reason_to_keep(place, layer.in_features, kind.group, keep) is not None:
+            left.append(place.name)
             continue
-        if kind.group and layer.in_features % kind.group:
-            left.append(name)
-            continue
-        check_finite(f"{name}.weight", layer.weight)
+        check_finite(f"{place.name}.weight", layer.weight)
+        if layer.bias is not None:
+            check_finite(f"{place.name}.bias", layer.bias)
         codes, scales = quantize_rows(layer.weight, kind)
-        owner, _, leaf = name.rpartition(".")
         made = quantized_layer(codes, scales, kind, layer.bias, is_dynamic=is_dynamic, own=own)
-        setattr(model.get_submodule(owner), leaf, made)
+        place.replace(made)
         let_go(layer.weight)
     return left
 

@@ -217,18 +217,18 @@ def quantize_layers(
 ) -> dict[str, str]:
     """Replaces the linear layers and embeddings of a model one by one, with codes of 4 or 8 bits.
 
-    A layer whose rows are not a multiple of the group, or that `keep` names, stays float. The
-    result has the reason of each of these by name. A weight in `codes`, by its parameter's name, is
-    packed from these codes, whatever the parameter holds. An embedding whose table is also the
-    weight of a linear layer shares its packed bytes. CheckpointError names a parameter with NaN or
-    infinity.
+    A group of 0 is a whole row. A layer whose rows are not a multiple of the group, or that `keep`
+    names, stays float. The result has the reason of each of these by name. A weight in `codes`, by
+    its parameter's name, is packed from these codes, whatever the parameter holds. An embedding
+    whose table is also the weight of a linear layer shares its packed bytes. CheckpointError names
+    a parameter with NaN or infinity.
     """
     left: dict[str, str] = {}
     packed: dict[int, PackedRows] = {}  # by the address of the float weight
-    for place in _children(model, torch.nn.Linear):
+    for place in children_of(model, torch.nn.Linear):
         layer: Any = place.child
         tensor = (codes or {}).get(f"{place.name}.weight")
-        reason = _reason_to_keep(place, layer.in_features, group, keep, tensor)
+        reason = reason_to_keep(place, layer.in_features, group, keep, tensor)
         if reason is not None:
             left[place.name] = reason
             continue
@@ -237,10 +237,10 @@ def quantize_layers(
         packed[layer.weight.data_ptr()] = made.packed
         place.replace(made)
         let_go(layer.weight if tensor is None else tensor.data)
-    for place in _children(model, torch.nn.Embedding):
+    for place in children_of(model, torch.nn.Embedding):
         table: Any = place.child
         tensor = (codes or {}).get(f"{place.name}.weight")
-        reason = _reason_to_keep(place, table.embedding_dim, group, keep, tensor)
+        reason = reason_to_keep(place, table.embedding_dim, group, keep, tensor)
         if reason is not None:
             left[place.name] = reason
             continue
@@ -256,7 +256,7 @@ def _packed(
 ) -> PackedRows:
     """The packed rows of a layer's weight, or of the codes that a file has for it."""
     if tensor is None:
-        rows = PackedRows.quantized(weight, group, bits)
+        rows = PackedRows.quantized(weight, group or weight.shape[1], bits)
     else:
         rows = PackedRows.from_gguf(tensor)
     check_finite(f"{name}.weight", rows.sums)  # of all numbers
@@ -270,7 +270,7 @@ def check_finite(name: str, numbers: torch.Tensor) -> None:
 
 
 @dataclass(frozen=True)
-class _Place:
+class Place:
     """A module of a model, where it is, and its name."""
 
     name: str
@@ -282,23 +282,27 @@ class _Place:
         setattr(self.parent, self.attribute, module)
 
 
-def _children(model: torch.nn.Module, kind: type) -> Iterator[_Place]:
+def children_of(model: torch.nn.Module, kind: type) -> Iterator[Place]:
     """The modules of a kind. No list of them is kept: a replaced one is freed at once."""
     for name, parent in list(model.named_modules()):
         for attribute in [key for key, child in parent.named_children() if isinstance(child, kind)]:
             full = f"{name}.{attribute}" if name else attribute
-            yield _Place(full, parent, attribute, getattr(parent, attribute))
+            yield Place(full, parent, attribute, getattr(parent, attribute))
 
 
-def _reason_to_keep(
-    place: _Place, n_terms: int, group: int, keep: Collection[str], tensor: Packed | None
+def reason_to_keep(
+    place: Place, n_terms: int, group: int, keep: Collection[str], tensor: Packed | None = None
 ) -> str | None:
+    """Why a layer with rows of `n_terms` stays float: `keep` names it, or its rows have no groups.
+
+    A layer with codes of a file, in `tensor`, has groups of its own.
+    """
     if place.name in keep:
         return keep[place.name] if isinstance(keep, Mapping) else "as asked"
     kind = type(place.child)
     base = torch.nn.Linear if isinstance(place.child, torch.nn.Linear) else torch.nn.Embedding
     if kind.forward is not base.forward and not hasattr(place.child, "embed_scale"):
         return f"{kind.__name__} computes more than {base.__name__}"
-    if tensor is None and n_terms % group != 0:
+    if tensor is None and group and n_terms % group != 0:
         return f"{n_terms} terms of a row are no multiple of {group}"
     return None

@@ -22,6 +22,7 @@ _HELP = {
     "qlinear_group_size": "weights of a row that share a scale; 0: all",
     "qembedding_group_size": "the same for tables",
     "qembedding": "4w or 8w: tables in 4 or 8 bits",
+    "dtype": f"float32 (the default), or for {UPSTREAM} float16 or bfloat16",
     "max_seq_len": "positions of the caches",
     "gguf_file": "name of a GGUF file in the folder",
     "target": f"{OWN} (the default: this runtime) or {UPSTREAM} (a file for upstream's)",

@@ -72,7 +72,7 @@ class ExecuTorchModelForCausalLM:
     def forward(
         self, input_ids: torch.Tensor, cache_position: torch.Tensor | None = None
     ) -> torch.Tensor:
-        """The logits that the program returns: [1, S, vocabulary], or [1, vocabulary].
+        """The program's logits, in its dtype: [1, S, vocabulary], or [1, vocabulary].
 
         The caches are not those of generate(). Without `cache_position`, positions begin at 0.
         """
@@ -82,7 +82,8 @@ class ExecuTorchModelForCausalLM:
             self._method = self.program.reopened().load_method("forward")
         first = 0 if cache_position is None else int(cache_position.reshape(-1)[0])
         inputs = self._session.interface.inputs(input_ids.reshape(-1).tolist(), first)
-        return torch.as_tensor(self._method.execute(inputs)[0])
+        logits: torch.Tensor = self._method.execute([torch.from_numpy(x) for x in inputs])[0]
+        return logits
 
     __call__ = forward
 

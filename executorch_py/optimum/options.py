@@ -15,6 +15,7 @@ _DEFAULT_LENGTH = 2048
 _LEAST_LENGTH = 4
 DEFAULT_GROUP = 32
 _LINEAR = ("8da4w", "8da8w", "4w", "8w")
+_DTYPES = ("float32", "float16", "bfloat16")
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ class ExportOptions:
         self._check_linear()
         _one_of("qembedding", self.qembedding, None, "4w", "8w")
         _one_of("device", self.device, "cpu")
-        _one_of("dtype", str(self.dtype).removeprefix("torch."), "float32", "None")
+        self._check_dtype()
         for name, least in (
             ("max_seq_len", _LEAST_LENGTH),
             ("qlinear_group_size", 0),
@@ -91,6 +92,17 @@ class ExportOptions:
             expected = f'0 with qlinear="{self.qlinear}" and target="{UPSTREAM}"'
             raise _unsupported("qlinear_group_size", expected, group)
 
+    def _check_dtype(self) -> None:
+        name = self.dtype_name
+        _one_of("dtype", name, *_DTYPES)
+        if name == "float32":
+            return
+        for other in ("qlinear", "qembedding"):
+            if getattr(self, other) is not None:
+                raise _unsupported("dtype", f'"float32" beside {other}', name)
+        if self.target == OWN:
+            raise _unsupported("dtype", f'"float32", or target="{UPSTREAM}"', name)
+
     @classmethod
     def of(cls, options: dict[str, Any]) -> ExportOptions:
         """TypeError for an unknown name, with the names that there are."""
@@ -99,6 +111,12 @@ class ExportOptions:
             if name not in names:
                 raise TypeError(f"expected options of the names {', '.join(names)}, got {name!r}")
         return cls(**options)
+
+    @property
+    def dtype_name(self) -> str:
+        """The dtype of float weights, caches and logits by torch's name."""
+        name = str(self.dtype).removeprefix("torch.")
+        return "float32" if name == "None" else name
 
     @property
     def _linear_names(self) -> list[str]:

@@ -220,7 +220,6 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "task": ({"task": "fill-mask"}, 'task: expected "text-generation", got'),
     "target": ({"target": "executorch-1.4"}, "target: expected"),
     "qembedding": ({"qembedding": "2w"}, 'qembedding: expected None or "4w" or "8w", got'),
-    "dtype": ({"dtype": torch.float16}, 'dtype: expected "float32"'),
     "device": ({"device": "cuda"}, 'device: expected "cpu", got'),
     "attention": ({"attn_implementation": "eager"}, "attn_implementation: expected None or"),
     "static shapes": ({"disable_dynamic_shapes": True}, "disable_dynamic_shapes: expected False"),

@@ -34,6 +34,7 @@ def test_the_command_writes_the_file_of_from_pretrained(
     [
         (["--model", "none"], "--model: expected a folder of transformers, got 'none'"),
         (["--model", ".", "--qlinear", "2w"], 'qlinear: expected None or "8da4w"'),
+        (["--model", ".", "--dtype", "float16"], 'dtype: expected "float32", or target='),
         (["--model", ".", "--max_seq_len", "1"], "max_seq_len: expected 4 or more, got 1"),
         (["--model", "."], "config.json"),
     ],

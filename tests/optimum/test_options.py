@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from executorch_py.errors import InvalidArgument, NotSupported
 from executorch_py.optimum import ExecuTorchModelForCausalLM
@@ -38,6 +39,22 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         'qlinear_group_size: expected 0 with qlinear="8da8w,4w" and target="executorch-1.5", '
         "got 32",
     ),
+    "dtype": (
+        {"dtype": torch.float64},
+        'dtype: expected "float32" or "float16" or "bfloat16", got \'float64\'',
+    ),
+    "halves here": (
+        {"dtype": torch.float16},
+        'dtype: expected "float32", or target="executorch-1.5", got \'float16\'',
+    ),
+    "halves of few bits": (
+        {"dtype": "bfloat16", "qlinear": "4w", **UPSTREAM},
+        "dtype: expected \"float32\" beside qlinear, got 'bfloat16'",
+    ),
+    "halves beside a table": (
+        {"dtype": "float16", "qembedding": "8w", **UPSTREAM},
+        "dtype: expected \"float32\" beside qembedding, got 'float16'",
+    ),
 }
 
 
@@ -46,6 +63,12 @@ def test_a_pair_is_a_mode_for_groups_and_one_for_rows(
     options: dict[str, Any], modes: list[LinearMode]
 ) -> None:
     assert ExportOptions(**options).linear_modes == modes
+
+
+@pytest.mark.parametrize("dtype", ["float16", torch.float16])
+def test_a_dtype_is_torchs_or_its_name(dtype: Any) -> None:
+    assert ExportOptions(dtype=dtype, **UPSTREAM).dtype_name == "float16"
+    assert ExportOptions(dtype=None).dtype_name == "float32"
 
 
 @pytest.mark.parametrize(("options", "words"), REFUSED.values(), ids=REFUSED)

@@ -1,7 +1,8 @@
 """A decoder in the convention of optimum-executorch, for upstream's runtime.
 
-forward(input_ids i64 [1, S], cache_position i64 [S]) -> logits f32 [1, S, vocabulary]. The caches
-have all positions, in layers with windows, too, whose masks hide the keys before the window.
+forward(input_ids i64 [1, S], cache_position i64 [S]) -> logits [1, S, vocabulary]. Logits and
+caches have the dtype of the weights. The caches have all positions, in layers with windows, too,
+whose masks hide the keys before the window.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ class StaticDecoder(torch.nn.Module):
                     if custom_cache
                     else (1, layer.heads, capacity, size)
                 )
-                self.register_buffer(f"{name}_cache_{i}", torch.zeros(shape))
+                self.register_buffer(f"{name}_cache_{i}", torch.zeros(shape, dtype=model.dtype))
         with _connected(model, self.state):
             pass  # raises for a model that cannot be
 
@@ -105,7 +106,7 @@ def attend(
     write = _write_by_operator if state.custom_cache else _write_by_index
     keys, values = write(state, keys, key), write(state, values, value)
     if not state.custom_sdpa:
-        mask = _mask(state, layer)
+        mask = _mask(state, layer).to(query.dtype)
         out = torch.nn.functional.scaled_dot_product_attention(
             query,
             _for_each_query_head(keys, query),

@@ -22,12 +22,16 @@ from executorch_py.optimum.export.static_decoder import StaticDecoder
 from executorch_py.optimum.export.weight_only import quantize_weights
 from executorch_py.optimum.options import UPSTREAM, ExportOptions
 
+# Numbers of torch's scalar types, which upstream's runners read, and kinds of caches.
+_SCALAR_TYPES = {"float32": 6, "float16": 5, "bfloat16": 15}
+_CACHE_KINDS = {"float32": "f32", "float16": "f16", "bfloat16": "bf16"}
+
 
 def export_upstream(folder: Path, options: ExportOptions) -> ExecutorchProgramManager:
     """The program of a folder of transformers, or of a GGUF file in it."""
     loaded = load_model(options.source(folder))
     model = loaded.model
-    cast_parameters(model)
+    cast_parameters(model, getattr(torch, options.dtype_name))
     _quantize(model, options)
     decoder = StaticDecoder(
         model,
@@ -113,7 +117,7 @@ def _constant_methods(decoder: StaticDecoder, options: ExportOptions) -> dict[st
     config, layers = decoder.model.config, list(decoder.layers.values())
     token = partial(special_token, decoder.model)
     methods = {
-        "get_dtype": 6,
+        "get_dtype": _SCALAR_TYPES[options.dtype_name],
         "get_bos_id": token("bos_token_id"),
         "get_eos_id": token("eos_token_id"),
         "get_head_dim": layers[0].dim,
@@ -127,7 +131,7 @@ def _constant_methods(decoder: StaticDecoder, options: ExportOptions) -> dict[st
         "decoder_start_token_id": token("decoder_start_token_id"),
         "use_sdpa_with_kv_cache": options.uses_custom_sdpa,
         "enable_dynamic_shape": not options.disable_dynamic_shapes,
-        "get_cache_kind": "f32",
+        "get_cache_kind": _CACHE_KINDS[options.dtype_name],
         "get_cache_windows": [layer.window for layer in layers],
         "get_cache_slots": [decoder.capacity for _ in layers],
     }

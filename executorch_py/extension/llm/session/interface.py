@@ -60,6 +60,7 @@ class Interface:
     rings: tuple[Ring, ...] | None  # None: the file does not say what its caches keep
     eos_ids: frozenset[int]
     all_logits: bool  # a call returns those after each of its tokens, else after the last one
+    logits_type: str  # the name of their dtype
 
     def inputs(self, tokens: list[int], start: int) -> list[np.ndarray]:
         """Inputs of a call with the tokens from position `start` on."""
@@ -98,8 +99,8 @@ def interface_of(program: Program, method: str | None = None) -> Interface:
             f"long the context can be, got neither {_CODE}"
         )
     capacity = int(context[0])
-    logits = facts.output_tensor_meta(0).sizes()
-    size = constants.get("get_vocab_size") or [logits[-1]]
+    logits = facts.output_tensor_meta(0)
+    size = constants.get("get_vocab_size") or [logits.sizes()[-1]]
     eos = constants.get("get_eos_ids") or constants.get("get_eos_id") or []
     return Interface(
         method=methods[0],
@@ -111,7 +112,8 @@ def interface_of(program: Program, method: str | None = None) -> Interface:
         token_type=np.dtype(facts.input_tensor_meta(0).dtype_name),
         rings=() if positions is Positions.NONE else _rings(constants, capacity),
         eos_ids=frozenset(int(value) for value in eos if value is not None),
-        all_logits=len(logits) == 3,
+        all_logits=len(logits.sizes()) == 3,
+        logits_type=logits.dtype_name,
     )
 
 

@@ -10,6 +10,7 @@ import operator
 import threading
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
+from importlib.util import find_spec
 from os import PathLike
 from types import TracebackType
 from typing import Any
@@ -21,6 +22,7 @@ from executorch_py.extension.llm.session import session_file
 from executorch_py.extension.llm.session.interface import Interface, Positions, interface_of
 from executorch_py.extension.llm.session.kept import KeptPositions
 from executorch_py.extension.llm.session.session_file import SavedState
+from executorch_py.runtime.method import Method
 from executorch_py.runtime.program import Program
 from executorch_py.runtime.runtime import Runtime
 
@@ -218,7 +220,7 @@ class Session:
         else:
             self._kept.write(start + len(piece))
         method = self._step_method if len(tokens) == 1 else self._method
-        out = method.execute(facts.inputs(tokens, start))[0]
+        out = _logits_of(method, facts.inputs(tokens, start), facts.logits_type)
         rows = np.array((out if out.ndim == 2 else out[0])[-n_rows:], np.float32)
         self._tokens[self._n_read :] = [*piece, *self._tokens[self._n_read + len(piece) :]]
         self._n_read += len(piece)
@@ -367,6 +369,15 @@ class Session:
 
     def __repr__(self) -> str:
         return f"<Session at position {self.position} of {self.capacity}>"
+
+
+def _logits_of(method: Method, inputs: list[np.ndarray], dtype: str) -> Any:
+    """The first output of a call. NumPy has no bfloat16, which torch widens if it is there."""
+    if dtype == "bfloat16" and find_spec("torch") is not None:
+        import torch
+
+        return method.execute([torch.from_numpy(x) for x in inputs])[0].float().numpy()
+    return method.execute(inputs)[0]
 
 
 def _best(logits: np.ndarray) -> int:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from support import llama_checkpoints
+from support import lfm2_checkpoints, llama_checkpoints
 from support.llama_checkpoints import PROMPT, steps
 from support.tolerance import F32_LAYERS, assert_near
 from support.upstream_peer import Upstream
@@ -43,6 +43,13 @@ CASES = {
 PIECES = (2, 4)
 
 
+LFM2 = {
+    "operators": OPERATORS,
+    "XNNPACK": [*OPERATORS, "backend.xnnpack.enabled=true", "backend.xnnpack.extended_ops=true"],
+    "8da4w": QUANTIZED,
+}
+
+
 def call_of(path: Path) -> Callable[[list[int], int], torch.Tensor]:
     method = Runtime.get().load_program(path).load_method("forward")
     return lambda ids, at: method.execute([torch.tensor([ids]), torch.tensor([at])])[0]
@@ -65,6 +72,34 @@ def test_upstream_generates_our_tokens_from_our_file(
     assert tokens_of(ours) == tokens_of(theirs)
     if "quantization.qmode=8da4w" not in CASES[name]:
         assert_near(ours, theirs, F32_LAYERS)
+
+
+@pytest.mark.parametrize("name", LFM2)
+def test_upstream_generates_our_tokens_of_short_convolutions(
+    name: str, upstream: Upstream, tmp_path: Path
+) -> None:
+    config = read_config(None, [*lfm2_checkpoints.write(tmp_path), *SIZES, *LFM2[name]])
+    export_llm(config).save(str(tmp_path / "ours.pte"))
+    (tmp_path / "ours.json").write_text(json.dumps(PIECES))
+    upstream.ask("generate", "ours", tmp_path)
+    theirs = torch.load(tmp_path / "ours.pt")
+    ours = list(steps(call_of(tmp_path / "ours.pte"), PIECES))
+    assert tokens_of(ours) == tokens_of(theirs)
+    if name != "8da4w":
+        assert_near(ours, theirs, F32_LAYERS)
+
+
+def test_upstream_s_file_of_short_convolutions_has_the_logits_of_ours(
+    upstream: Upstream, tmp_path: Path
+) -> None:
+    places = lfm2_checkpoints.write(tmp_path)
+    torch.save(lfm2_checkpoints.converted(lfm2_checkpoints.build()), tmp_path / "weights.pth")
+    export_llm(read_config(None, [*places, *SIZES, *OPERATORS])).save(str(tmp_path / "ours.pte"))
+    texts = ["base.model_class=lfm2_350m", places[0], f"base.checkpoint={tmp_path}/weights.pth"]
+    (tmp_path / "theirs.json").write_text(json.dumps([*texts, *SIZES, *OPERATORS]))
+    upstream.ask("export_llm", "theirs", tmp_path)
+    ours, theirs = (list(steps(call_of(tmp_path / f"{n}.pte"), PIECES)) for n in ("ours", "theirs"))
+    assert_near(ours, theirs, F32_LAYERS)
 
 
 def test_we_generate_the_tokens_of_upstream_s_runtime_from_its_file(

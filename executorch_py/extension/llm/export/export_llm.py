@@ -216,9 +216,13 @@ def _repeated(windows: list[int] | None, n: int) -> tuple[int, ...] | None:
 
 
 def _sizes(model: Transformer, config: LlmConfig) -> dict[str, Any]:
-    """Constant methods that upstream's runners read, and those that say what caches keep."""
-    caches = [block.attention.kv_cache.layer for block in model.layers]
-    kept = {
+    """Constant methods that upstream's runners read, and those that say what caches keep.
+
+    A model with short convolutions, whose states cannot go back, does not say that.
+    """
+    parts = [block.attention for block in model.layers]
+    caches = [part.kv_cache.layer for part in parts if part is not None]
+    kept: dict[str, Any] = {
         "get_cache_kind": "i8" if config.model.quantize_kv_cache else _KINDS[model.limits.dtype],
         "get_cache_windows": [layer.sees for layer in caches],
         "get_cache_slots": [layer.slots - layer.sink for layer in caches],
@@ -233,7 +237,7 @@ def _sizes(model: Transformer, config: LlmConfig) -> dict[str, Any]:
         "use_kv_cache": config.model.use_kv_cache,
         "use_sdpa_with_kv_cache": config.model.use_sdpa_with_kv_cache,
         "enable_dynamic_shape": config.model.enable_dynamic_shape,
-        **(kept if config.model.use_kv_cache else {}),
+        **(kept if config.model.use_kv_cache and len(caches) == len(parts) else {}),
     }
 
 

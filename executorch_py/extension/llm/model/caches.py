@@ -7,6 +7,7 @@ It owns the buffers of its layer. `Step` has what all layers of one call share.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -29,6 +30,11 @@ class Step:
     length: Any
     positions: torch.Tensor  # i64 [S]
     masks: dict[tuple[str, int], torch.Tensor] = field(default_factory=dict)
+
+    @cached_property
+    def begins(self) -> torch.Tensor:
+        """Whether the first token is at position 0, so that nothing is before it: bool [1]."""
+        return self.positions[:1] == 0
 
     def mask(self, kind: str, window: int, at: torch.Tensor, sink: int = 0) -> torch.Tensor:
         """0 where a query sees the key of a position in `at`, else -inf: f32 [S, keys].

@@ -13,7 +13,7 @@ from typing import Any
 from executorch_py.terminal_text import quoted, quoted_list
 
 ACTIVATIONS = ("silu", "gelu", "gelu_approx")
-LAYER_TYPES = ("full_attention", "sliding_attention")
+LAYER_TYPES = ("full_attention", "sliding_attention", "conv")
 
 # Keys that change nothing here: limits that the export's configuration sets, and ids of tokens that
 # a program has as constant methods.
@@ -179,12 +179,14 @@ class ModelArgs:
         types = self.layer_types
         if types is None:
             return
-        if len(types) != self.n_layers:
+        # Upstream: its params files of LFM2 have one type more than layers, without effect.
+        if len(types) < self.n_layers:
             raise ModelArgsError(f"layer_types: expected {self.n_layers} types, got {len(types)}")
         for kind in types:
             if kind not in LAYER_TYPES:
                 raise ModelArgsError(
-                    f"layer_types: expected {' or '.join(LAYER_TYPES)}, got {quoted(str(kind))}"
+                    f"layer_types: expected each one of {', '.join(LAYER_TYPES)}, got "
+                    f"{quoted(str(kind))}"
                 )
         if LAYER_TYPES[1] in types and (self.sliding_window or 0) < 1:
             raise ModelArgsError(
@@ -219,6 +221,14 @@ class ModelArgs:
         if self.ffn_dim_multiplier is not None:
             wide = int(self.ffn_dim_multiplier * wide)
         return -(-wide // self.multiple_of) * self.multiple_of
+
+    def is_convolution(self, layer: int) -> bool:
+        """Whether a layer has a short convolution in place of attention."""
+        return self.layer_types is not None and self.layer_types[layer] == LAYER_TYPES[2]
+
+    @property
+    def has_convolutions(self) -> bool:
+        return any(map(self.is_convolution, range(self.n_layers)))
 
     def window_of(self, layer: int) -> int:
         """Positions that a query of a layer sees, its own included; 0: all before it."""

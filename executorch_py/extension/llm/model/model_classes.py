@@ -34,6 +34,15 @@ _QWEN_3: dict[str, Any] = {
     "use_qk_norm": True,
     "qk_norm_before_rope": True,
 }
+_LFM_2: dict[str, Any] = {
+    "n_kv_heads": 8,
+    "vocab_size": 65536,
+    "rope_theta": 1e6,
+    "use_hf_rope": True,
+    "use_qk_norm": True,
+    "qk_norm_before_rope": True,
+    "layer_types": ["full_attention" if i in (2, 5, 8, 10, 12, 14) else "conv" for i in range(16)],
+}
 _PHI_4_PAIRS = 48  # rotated pairs of a head
 
 
@@ -96,6 +105,11 @@ MODEL_CLASSES: dict[str, dict[str, Any]] = {
         "rope_theta": 100000.0,
         "use_hf_rope": True,
     },
+    "lfm2_350m": _sizes(_LFM_2, 16, 1024, 16, 4608),
+    "lfm2_700m": _sizes(_LFM_2, 16, 1536, 24, 6912),
+    "lfm2_1_2b": _sizes(_LFM_2, 16, 2048, 32, 8192),
+    "lfm2_5_350m": _sizes(_LFM_2, 16, 1024, 16, 4608),
+    "lfm2_5_1_2b": _sizes(_LFM_2, 16, 2048, 32, 8192),
 }
 
 

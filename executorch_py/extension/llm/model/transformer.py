@@ -20,6 +20,7 @@ from executorch_py.extension.llm.model.caches import (
     TensorCache,
 )
 from executorch_py.extension.llm.model.model_args import ModelArgs
+from executorch_py.extension.llm.model.short_conv import ShortConv
 
 CACHES: dict[str, Callable[[Layer], torch.nn.Module]] = {
     "none": NoCache,
@@ -134,11 +135,19 @@ class Attention(torch.nn.Module):
 
 
 class Block(torch.nn.Module):
-    """A layer: attention, then feed-forward layers, each added to its input."""
+    """A layer: attention or a short convolution, then feed-forward layers, each added to its input.
 
-    def __init__(self, args: ModelArgs, layer: Layer, cache: str) -> None:
+    The norm before the first part is `attention_norm` for either.
+    """
+
+    def __init__(self, args: ModelArgs, limits: Limits, index: int) -> None:
         super().__init__()
-        self.attention = Attention(args, layer, cache)
+        self.attention: Attention | None = None
+        self.conv: ShortConv | None = None
+        if args.is_convolution(index):
+            self.conv = ShortConv(args.dim, None if limits.cache == "none" else limits.dtype)
+        else:
+            self.attention = Attention(args, _layer(args, limits, index), limits.cache)
         self.feed_forward = FeedForward(args)
         self.attention_norm, self.ffn_norm = _norm(args, args.dim), _norm(args, args.dim)
         self.post_attention_norm = _norm(args, args.dim) if args.post_attention_norm else None
@@ -148,8 +157,13 @@ class Block(torch.nn.Module):
     def forward(
         self, x: torch.Tensor, step: Step, cos: torch.Tensor, sin: torch.Tensor
     ) -> torch.Tensor:
-        attended = self.attention(self.attention_norm(x), step, cos, sin)
-        x = self._added(x, attended, self.post_attention_norm)
+        normal = self.attention_norm(x)
+        if self.conv is not None:
+            mixed = self.conv(normal, step)
+        else:
+            assert self.attention is not None
+            mixed = self.attention(normal, step, cos, sin)
+        x = self._added(x, mixed, self.post_attention_norm)
         return self._added(x, self.feed_forward(self.ffn_norm(x)), self.post_ffn_norm)
 
     def _added(self, x: torch.Tensor, y: torch.Tensor, norm: RMSNorm | None) -> torch.Tensor:
@@ -169,9 +183,7 @@ class Transformer(torch.nn.Module):
         super().__init__()
         self.args, self.limits = args, limits
         self.tok_embeddings = torch.nn.Embedding(args.vocab_size, args.dim, device="meta")
-        self.layers = torch.nn.ModuleList(
-            Block(args, _layer(args, limits, i), limits.cache) for i in range(args.n_layers)
-        )
+        self.layers = torch.nn.ModuleList(Block(args, limits, i) for i in range(args.n_layers))
         self.norm = _norm(args, args.dim)
         self.output = _linear(args.dim, args.vocab_size, args.output_bias)
         self.has_cache = limits.cache != "none"

@@ -43,6 +43,22 @@ _FOUR_NORMS = {
     "ffn_norm": "pre_feedforward_layernorm",
     "post_ffn_norm": "post_feedforward_layernorm",
 }
+# Names in models with short convolutions (LFM2).
+_WITH_CONVOLUTIONS = {
+    "attention.wo": "self_attn.out_proj",
+    "attention.q_norm_fn": "self_attn.q_layernorm",
+    "attention.k_norm_fn": "self_attn.k_layernorm",
+    "conv.B_proj": "conv.B_proj",
+    "conv.C_proj": "conv.C_proj",
+    "conv.x_proj": "conv.x_proj",
+    "conv.conv": "conv.conv",
+    "conv.out_proj": "conv.out_proj",
+    "feed_forward.w1": "feed_forward.w1",
+    "feed_forward.w2": "feed_forward.w2",
+    "feed_forward.w3": "feed_forward.w3",
+    "attention_norm": "operator_norm",
+    "ffn_norm": "ffn_norm",
+}
 _OUTER_NAMES = {"tok_embeddings": "model.embed_tokens", "norm": "model.norm", "output": "lm_head"}
 
 
@@ -94,7 +110,7 @@ def load_weights(model: Transformer, checkpoint: Checkpoint) -> None:
 def initialize(model: Transformer) -> None:
     """Random weights, as torch's modules begin with; norms have ones."""
     for module in model.modules():
-        if isinstance(module, (torch.nn.Linear, torch.nn.Embedding)):
+        if isinstance(module, (torch.nn.Linear, torch.nn.Embedding, torch.nn.Conv1d)):
             module.to_empty(device="cpu")
             module.reset_parameters()
     for parameter in model.parameters():
@@ -155,9 +171,12 @@ def _renamed(args: ModelArgs, checkpoint: Checkpoint) -> Checkpoint:
 
 def places(args: ModelArgs) -> Iterator[tuple[str, str]]:
     """Names of modules: transformers', and this model's."""
-    for own, theirs in _OUTER_NAMES.items():
+    layer, outer = dict(_LAYER_NAMES), dict(_OUTER_NAMES)
+    if args.has_convolutions:
+        layer.update(_WITH_CONVOLUTIONS)
+        outer["norm"] = "model.embedding_norm"
+    for own, theirs in outer.items():
         yield theirs, own
-    layer = dict(_LAYER_NAMES)
     if args.post_attention_norm and args.post_ffn_norm:
         layer.update(_FOUR_NORMS)
     for i in range(args.n_layers):
@@ -165,23 +184,27 @@ def places(args: ModelArgs) -> Iterator[tuple[str, str]]:
             yield f"model.layers.{i}.{theirs}", f"layers.{i}.{own}"
 
 
-def _fused_parts(args: ModelArgs, module: str) -> dict[tuple[int, int], str]:
-    """Rows of a fused layer's weight, and the layers that they are (Phi-3 and 4)."""
+def _fused_parts(args: ModelArgs, module: str) -> dict[tuple[int, int | None], str]:
+    """Rows of a fused layer's weight, and the layers that they are (Phi-3 and 4, LFM2)."""
     queries, keys = args.n_heads * args.head_size, args.kv_heads * args.head_size
     if module.endswith(".self_attn.qkv_proj"):
         names = {"q_proj": queries, "k_proj": keys, "v_proj": keys}
     elif module.endswith(".mlp.gate_up_proj"):
         names = {"gate_proj": args.ffn, "up_proj": args.ffn}
+    elif module.endswith(".conv.in_proj"):
+        names = {"B_proj": args.dim, "C_proj": args.dim, "x_proj": args.dim}
     else:
         return {}
-    parts, first = {}, 0
+    parts: dict[tuple[int, int | None], str] = {}
+    last_name, first = next(reversed(names)), 0
     for name, rows in names.items():
-        parts[first, first + rows] = name
+        # Rows that are too many stay in the last part, whose shape is then refused.
+        parts[first, None if name == last_name else first + rows] = name
         first += rows
     return parts
 
 
-def _rows(read: Callable[[], torch.Tensor], first: int, last: int) -> torch.Tensor:
+def _rows(read: Callable[[], torch.Tensor], first: int, last: int | None) -> torch.Tensor:
     return read()[first:last]
 
 

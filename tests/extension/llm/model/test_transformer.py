@@ -160,7 +160,12 @@ def test_llama_3_2_has_the_sizes_of_its_model_card() -> None:
         ({"n_kv_heads": 3}, "n_kv_heads: expected a divisor of the 4 heads, got 3"),
         ({"act_fn": "relu"}, "act_fn: expected one of silu, gelu, gelu_approx, got 'relu'"),
         ({"vocab_size": 0}, "vocab_size: expected 1 or more, got 0"),
-        ({"layer_types": ["linear_attention"] * 2}, "layer_types: expected full_attention or"),
+        ({"layer_types": ["conv"]}, "layer_types: expected 2 types, got 1"),
+        (
+            {"layer_types": ["conv", "linear_attention"]},
+            "layer_types: expected each one of full_attention, sliding_attention, conv, got "
+            "'linear_attention'",
+        ),
         ({"layer_types": ["sliding_attention"] * 2}, "sliding_window: expected 1 or more"),
         ({"partial_rotary_factor": 1.5}, "partial_rotary_factor: expected an even number of"),
         (

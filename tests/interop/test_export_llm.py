@@ -59,34 +59,31 @@ def tokens_of(logits: list[torch.Tensor]) -> list[int]:
     return [int(step.argmax()) for step in logits]
 
 
+def assert_same_text(written: list[str], options: list[str], upstream: Upstream, at: Path) -> None:
+    """Both runtimes have our file's tokens, and its logits unless rows are quantized."""
+    config = read_config(None, [*written, *SIZES, *options])
+    export_llm(config).save(str(at / "ours.pte"))
+    (at / "ours.json").write_text(json.dumps(PIECES))
+    upstream.ask("generate", "ours", at)
+    theirs = torch.load(at / "ours.pt")
+    ours = list(steps(call_of(at / "ours.pte"), PIECES))
+    assert tokens_of(ours) == tokens_of(theirs)
+    if "quantization.qmode=8da4w" not in options:
+        assert_near(ours, theirs, F32_LAYERS)
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_upstream_generates_our_tokens_from_our_file(
     name: str, upstream: Upstream, tmp_path: Path
 ) -> None:
-    config = read_config(None, [*llama_checkpoints.write(tmp_path), *SIZES, *CASES[name]])
-    export_llm(config).save(str(tmp_path / "ours.pte"))
-    (tmp_path / "ours.json").write_text(json.dumps(PIECES))
-    upstream.ask("generate", "ours", tmp_path)
-    theirs = torch.load(tmp_path / "ours.pt")
-    ours = list(steps(call_of(tmp_path / "ours.pte"), PIECES))
-    assert tokens_of(ours) == tokens_of(theirs)
-    if "quantization.qmode=8da4w" not in CASES[name]:
-        assert_near(ours, theirs, F32_LAYERS)
+    assert_same_text(llama_checkpoints.write(tmp_path), CASES[name], upstream, tmp_path)
 
 
 @pytest.mark.parametrize("name", LFM2)
 def test_upstream_generates_our_tokens_of_short_convolutions(
     name: str, upstream: Upstream, tmp_path: Path
 ) -> None:
-    config = read_config(None, [*lfm2_checkpoints.write(tmp_path), *SIZES, *LFM2[name]])
-    export_llm(config).save(str(tmp_path / "ours.pte"))
-    (tmp_path / "ours.json").write_text(json.dumps(PIECES))
-    upstream.ask("generate", "ours", tmp_path)
-    theirs = torch.load(tmp_path / "ours.pt")
-    ours = list(steps(call_of(tmp_path / "ours.pte"), PIECES))
-    assert tokens_of(ours) == tokens_of(theirs)
-    if name != "8da4w":
-        assert_near(ours, theirs, F32_LAYERS)
+    assert_same_text(lfm2_checkpoints.write(tmp_path), LFM2[name], upstream, tmp_path)
 
 
 def test_upstream_s_file_of_short_convolutions_has_the_logits_of_ours(

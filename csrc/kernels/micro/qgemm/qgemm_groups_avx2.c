@@ -1,9 +1,9 @@
 // qgemm_groups_avx2.c — the products of qgemm_groups.h with 256-bit vectors: 4 or 6 rows × 2
 // vectors of columns.
 //
-// Six rows need all registers for their sums. They share the codes that two vectors unpack, a
-// seventh of the instructions of four rows, and are 4 % faster (Zen 3); only groups of one part
-// without minimums are short enough for them.
+// Groups of one part without minimums take six rows, whose sums need most registers: they share the
+// codes that two vectors unpack, a seventh of the instructions of four rows.
+//
 // The integer arithmetic of 4-bit codes is that of q4_dot_avx2.h. Its initial sums are computed
 // once for all panels; groups with minimums start at 0, as a part of 32 codes and elements fits in
 // 16 bits. Groups may end within a part, may have zero points, and their sums are scaled and added

@@ -20,7 +20,9 @@ from executorch_py.exir.ir.match import argument, is_call
 
 _PRODUCT = "executorch_py::qlinear_groups"
 _PACKED = ("weight", "scales", "minimums", "sums", "addends")
-_ABSENT = ("scale", "zero_point", "zero_points", "residual")
+_ABSENT = ("scale", "zero_point", "zero_points", "residual", "norm_eps")
+_SCHEMA = torch.ops.executorch_py.qlinear_groups.default._schema
+_NAMES = [a.name for a in _SCHEMA.arguments if not a.has_default_value()]
 
 
 class _Part(NamedTuple):
@@ -86,22 +88,24 @@ def _of_split(node: Node) -> list[_Part]:
     for value in node.meta["val"]:
         at += int(value.shape[-1])
         ends.append(at)
-    items = list(node.users)
-    return [_Part(item, ends[i - 1] if i else 0, ends[i]) for item in items for i in item.args[1:]]
+    found = []
+    for item in node.users:
+        index: Any = item.args[1]
+        found.append(_Part(item, ends[index - 1] if index else 0, ends[index]))
+    return found
 
 
 def _replace(product: Node, part: _Part) -> None:
     """Computes a part by a product of its own."""
     graph = product.graph
     columns = argument(product, "sums").meta["val"].numel()
-    names = [a.name for a in torch.ops.executorch_py.qlinear_groups.default._schema.arguments]
-    arguments: dict[str, Any] = {name: argument(product, name) for name in names}
+    arguments: dict[str, Any] = {name: argument(product, name) for name in _NAMES}
     with graph.inserting_before(product):
         for name in _PACKED:
             if arguments[name] is not None:
                 arguments[name] = _slice(arguments[name], part, columns)
         arguments["channels"] = part.end - part.begin
-        made = graph.call_function(product.target, tuple(arguments[name] for name in names[:11]))
+        made = graph.call_function(product.target, tuple(arguments.values()))
     made.meta = {key: value for key, value in product.meta.items() if key != "val"}
     made.meta["val"] = part.node.meta["val"].contiguous()
     part.node.replace_all_uses_with(made)

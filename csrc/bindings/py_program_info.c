@@ -8,6 +8,7 @@
 #include "bindings/py_dtypes.h"
 #include "bindings/py_errors.h"
 #include "bindings/py_op_library.h"
+#include "tools/machine_rates.h"
 #if defined(ET_HAVE_XNNPACK)
 #include "backends/xnnpack/version_info.h"
 #endif
@@ -193,19 +194,25 @@ PyObject *py_backend_names(PyObject *module, PyObject *unused) {
 }
 
 #if defined(__x86_64__) && defined(__GNUC__)
+static void add_feature(PyObject *list, bool is_here, const char *name) {
+  if (is_here && append_item(list, PyUnicode_FromString(name)) < 0) PyErr_Clear();
+}
+
 static void add_cpu_features(PyObject *list) {
   // __builtin_cpu_supports takes literals only.
-#define FEATURE(name)                                                                    \
-  if (__builtin_cpu_supports(name) && append_item(list, PyUnicode_FromString(name)) < 0) \
-    PyErr_Clear();
-  FEATURE("sse4.2")
-  FEATURE("avx")
-  FEATURE("fma")
-  FEATURE("avx2")
-  FEATURE("avx512f")
-  FEATURE("avx512bw")
-  FEATURE("avx512dq") FEATURE("avx512vl") FEATURE("avx512vnni") FEATURE("avx512bf16")
+#define FEATURE(name) add_feature(list, __builtin_cpu_supports(name), name)
+  FEATURE("sse4.2");
+  FEATURE("avx");
+  FEATURE("fma");
+  FEATURE("avx2");
+  FEATURE("avx512f");
+  FEATURE("avx512bw");
+  FEATURE("avx512dq");
+  FEATURE("avx512vl");
+  FEATURE("avx512vnni");
+  FEATURE("avx512bf16");
 #undef FEATURE
+  add_feature(list, eti_machine_has_amx(), "amx-int8");  // lent by the system, too
 }
 static const char machine[] = "x86-64";
 #elif defined(__aarch64__)

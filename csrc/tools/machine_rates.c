@@ -9,6 +9,8 @@
 #include <string.h>
 #if ETI_HAVE_X86
 #include <immintrin.h>
+
+#include "kernels/micro/amx_tiles.h"
 #elif ETI_HAVE_NEON
 #include <arm_neon.h>
 #endif
@@ -89,6 +91,25 @@ typedef float (*read_loop)(const float *p, size_t n);
 #define DOT(sum, x) _mm256_dpbusd_avx_epi32(sum, x, x)
 #include "tools/machine_products.body.h"
 
+// 12 products of tiles a step, as many as the loops over vectors have, in six tiles of sums.
+static __attribute__((target("amx-tile,amx-int8"))) uint32_t dot_loop_amx(size_t steps) {
+  amx_config sizes = {.palette = 1};
+  for (size_t tile = 0; tile < 8; tile++) amx_set(&sizes, tile, AMX_ROWS, AMX_BYTES);
+  amx_begin(&sizes);
+  for (; steps > 0; steps--) {
+    for (size_t i = 0; i < CHAINS / 6; i++) {
+      AMX_DOT_U8_I8(0, 6, 7);
+      AMX_DOT_U8_I8(1, 6, 7);
+      AMX_DOT_U8_I8(2, 6, 7);
+      AMX_DOT_U8_I8(3, 6, 7);
+      AMX_DOT_U8_I8(4, 6, 7);
+      AMX_DOT_U8_I8(5, 6, 7);
+    }
+  }
+  amx_end();
+  return 0;
+}
+
 // Without a dot product, pairs in sums of 16 bits.
 #define SUFFIX avx512
 #define TARGET __attribute__((target("avx512f,avx512bw")))
@@ -166,10 +187,12 @@ static void set_products(loops *l) {
   const eti_dot dot = eti_cpu_dot();
   if (isa == ETI_ISA_SCALAR) return;
   l->products = isa == ETI_ISA_AVX512 ? 64 : 32;
-  l->dot = dot == ETI_DOT_AVX512_VNNI ? dot_loop_avx512_vnni
-           : dot == ETI_DOT_AVX_VNNI  ? dot_loop_avx_vnni
-           : isa == ETI_ISA_AVX512    ? dot_loop_avx512
-                                      : dot_loop_avx2;
+  if (dot == ETI_DOT_AMX) l->products = AMX_ROWS * AMX_ROWS * AMX_BYTES;
+  l->dot = dot == ETI_DOT_AMX           ? dot_loop_amx
+           : dot == ETI_DOT_AVX512_VNNI ? dot_loop_avx512_vnni
+           : dot == ETI_DOT_AVX_VNNI    ? dot_loop_avx_vnni
+           : isa == ETI_ISA_AVX512      ? dot_loop_avx512
+                                        : dot_loop_avx2;
 #elif ETI_HAVE_NEON
   const eti_dot dot = eti_cpu_dot();
   if (eti_cpu_isa() != ETI_ISA_NEON) return;
@@ -302,4 +325,8 @@ eti_operation_rates eti_machine_rates(const et_pool *pool, void *data, const siz
   const eti_operation_rates operations = peaks(pool, n_threads, &w);
   for (size_t i = 0; i < n_sizes; i++) rates[i] = rates_within(pool, n_threads, &w, sizes[i]);
   return operations;
+}
+
+bool eti_machine_has_amx(void) {
+  return eti_cpu_dot() == ETI_DOT_AMX;
 }

@@ -27,4 +27,7 @@ size_t eti_machine_rates_bytes(size_t n_threads, const size_t *sizes, size_t n_s
 eti_operation_rates eti_machine_rates(const et_pool *pool, void *data, const size_t *sizes,
                                       size_t n_sizes, eti_memory_rates *rates);
 
+// True if this CPU multiplies tiles of bytes (AMX) and the system lends them to this process.
+bool eti_machine_has_amx(void);
+
 #endif  // ET_MACHINE_RATES_H

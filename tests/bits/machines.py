@@ -61,6 +61,7 @@ def levels_here() -> tuple[str, ...]:
         "avx512": has_avx512,
         "avxvnni": has_avx2 and "avx_vnni" in flags,
         "avx512vnni": has_avx512 and "avx512_vnni" in flags,
+        "amx": has_avx512 and {"avx512_vnni", "amx_tile", "amx_int8"} <= flags,
         "avx512bf16": has_avx512 and "avx512_bf16" in flags,
     }
     return ("scalar", *(name for name in has if has[name]))

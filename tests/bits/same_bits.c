@@ -314,6 +314,7 @@ static const level all_levels[] = {
     {"neon", ETI_ISA_NEON, ETI_DOT_NONE, ETI_BF16_NONE},
     {"avxvnni", ETI_ISA_AVX2, ETI_DOT_AVX_VNNI, ETI_BF16_NONE},
     {"avx512vnni", ETI_ISA_AVX512, ETI_DOT_AVX512_VNNI, ETI_BF16_NONE},
+    {"amx", ETI_ISA_AVX512, ETI_DOT_AMX, ETI_BF16_NONE},
     {"neondot", ETI_ISA_NEON, ETI_DOT_NEON, ETI_BF16_NONE},
     {"avx512bf16", ETI_ISA_AVX512, ETI_DOT_NONE, ETI_BF16_AVX512},
     {"neoni8mm", ETI_ISA_NEON, ETI_DOT_I8MM, ETI_BF16_NONE},

@@ -151,6 +151,8 @@ def processors(suffix: str) -> tuple[str, ...]:
         return ("neoverse-v1",) if re.search(r"i8mm|bf16|sve", wanted) else all_arm
     if "avxvnni" in wanted:
         return ("alderlake",)
+    if "amx" in wanted:  # of tiles LLVM knows no figures, but those of the results' vectors
+        return ("sapphirerapids",)
     if "avx512vnni" in wanted:
         return ("icelake-server", "znver4")
     return ("skylake-avx512" if "avx512" in wanted else "skylake", "icelake-server", "znver4")

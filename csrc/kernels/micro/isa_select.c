@@ -6,15 +6,25 @@
 
 #include <stdatomic.h>
 
-// Instruction sets of the CPU: the best, its products of bytes, lesser ones that it has, too
-// (AVX-VNNI beside AVX-512, SDOT beside SMMLA), its products of bf16, and permutations of bytes.
+// Instruction sets of the CPU: the best, its best products of bytes, a set of bits of all that it
+// has (AVX-VNNI beside AVX-512, SDOT beside SMMLA), its products of bf16, and permutations of
+// bytes.
 typedef struct features {
   eti_isa isa;
   eti_dot dot;
-  eti_dot lesser;
+  unsigned dots;
   eti_bf16 bf16;
   bool vbmi;
 } features;
+
+static const features none = {ETI_ISA_SCALAR, ETI_DOT_NONE, 1u << ETI_DOT_NONE, ETI_BF16_NONE,
+                              false};
+
+// Adds products of bytes, which are better than those before.
+static void add_dot(features *f, eti_dot dot) {
+  f->dots |= 1u << dot;
+  f->dot = dot;
+}
 
 #if ETI_HAVE_X86
 #include <cpuid.h>
@@ -26,12 +36,15 @@ enum {
   LEAF7_AVX2 = 1 << 5,
   LEAF7_AVX512_VBMI = 1 << 1,   // of ecx
   LEAF7_AVX512_VNNI = 1 << 11,  // of ecx
-  LEAF7_1_AVX_VNNI = 1 << 4,    // of eax of its second part
+  LEAF7_AMX_TILE = 1 << 24,     // of edx
+  LEAF7_AMX_INT8 = 1 << 25,
+  LEAF7_1_AVX_VNNI = 1 << 4,  // of eax of its second part
   LEAF7_1_AVX512_BF16 = 1 << 5,
 };
 #define LEAF7_AVX512 (1u << 16 | 1u << 17 | 1u << 30 | 1u << 31)  // F DQ BW VL
 #define XCR0_AVX 0x6u      // SSE and AVX registers saved by the system
 #define XCR0_AVX512 0xE6u  // also masks and the upper registers
+#define XCR0_AMX 0x60000u  // tiles and their configuration
 
 static unsigned saved_registers(void) {
   unsigned low, high;
@@ -40,8 +53,23 @@ static unsigned saved_registers(void) {
   return low;
 }
 
+// Asks Linux for the tiles of AMX. False if it refuses. A process may ask again.
+static bool system_lends_tiles(void) {
+#if defined(__linux__)
+  enum { SYS_ARCH_PRCTL = 158, ARCH_REQ_XCOMP_PERM = 0x1023, XFEATURE_XTILEDATA = 18 };
+  long result = SYS_ARCH_PRCTL;
+  __asm__ volatile("syscall"
+                   : "+a"(result)
+                   : "D"((long)ARCH_REQ_XCOMP_PERM), "S"((long)XFEATURE_XTILEDATA)
+                   : "rcx", "r11", "memory");
+  return result == 0;
+#else
+  return false;
+#endif
+}
+
 static features detect(void) {
-  features f = {ETI_ISA_SCALAR, ETI_DOT_NONE, ETI_DOT_NONE, ETI_BF16_NONE, false};
+  features f = none;
   unsigned a, b, c, d;
   if (!__get_cpuid(1, &a, &b, &c, &d)) return f;
   const unsigned needs1 = (unsigned)LEAF1_FMA | (unsigned)LEAF1_OSXSAVE | (unsigned)LEAF1_F16C;
@@ -52,14 +80,15 @@ static features detect(void) {
   const bool avx512 = (b & LEAF7_AVX512) == LEAF7_AVX512 && (saved & XCR0_AVX512) == XCR0_AVX512;
   f.vbmi = avx512 && (c & (unsigned)LEAF7_AVX512_VBMI) != 0;
   const bool avx512_vnni = avx512 && (c & (unsigned)LEAF7_AVX512_VNNI) != 0;
+  const unsigned amx = (unsigned)LEAF7_AMX_TILE | (unsigned)LEAF7_AMX_INT8;
+  const bool has_amx = avx512_vnni && (d & amx) == amx && (saved & XCR0_AMX) == XCR0_AMX;
   unsigned more = 0;
   if (a < 1 || !__get_cpuid_count(7, 1, &more, &b, &c, &d)) more = 0;
-  const bool has_avx_vnni = (more & (unsigned)LEAF7_1_AVX_VNNI) != 0;
-  if (has_avx_vnni) f.lesser = ETI_DOT_AVX_VNNI;
   f.isa = avx512 ? ETI_ISA_AVX512 : ETI_ISA_AVX2;
-  f.dot = avx512_vnni               ? ETI_DOT_AVX512_VNNI
-          : has_avx_vnni && !avx512 ? ETI_DOT_AVX_VNNI
-                                    : ETI_DOT_NONE;
+  if ((more & (unsigned)LEAF7_1_AVX_VNNI) != 0) add_dot(&f, ETI_DOT_AVX_VNNI);
+  if (avx512 && !avx512_vnni) f.dot = ETI_DOT_NONE;
+  if (avx512_vnni) add_dot(&f, ETI_DOT_AVX512_VNNI);
+  if (has_amx && system_lends_tiles()) add_dot(&f, ETI_DOT_AMX);
   if (avx512 && (more & (unsigned)LEAF7_1_AVX512_BF16) != 0) f.bf16 = ETI_BF16_AVX512;
   return f;
 }
@@ -85,13 +114,16 @@ static features detect(void) {
 #if defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)
   has_bf16 = true;
 #endif
-  const eti_dot lesser = has_dot ? ETI_DOT_NEON : ETI_DOT_NONE;
-  const eti_bf16 bf16 = has_bf16 ? ETI_BF16_NEON : ETI_BF16_NONE;
-  return (features){ETI_ISA_NEON, has_i8mm ? ETI_DOT_I8MM : lesser, lesser, bf16, false};
+  features f = none;
+  f.isa = ETI_ISA_NEON;
+  if (has_dot) add_dot(&f, ETI_DOT_NEON);
+  if (has_i8mm) add_dot(&f, ETI_DOT_I8MM);
+  if (has_bf16) f.bf16 = ETI_BF16_NEON;
+  return f;
 }
 #else
 static features detect(void) {
-  return (features){ETI_ISA_SCALAR, ETI_DOT_NONE, ETI_DOT_NONE, ETI_BF16_NONE, false};
+  return none;
 }
 #endif
 
@@ -100,7 +132,7 @@ enum { DOT_SHIFT = 8, BF16_SHIFT = 16, BYTE = 255, VBMI = 1 << 24 };
 static atomic_int cache = -1;
 
 static int keep(features f) {
-  const bool vbmi = f.vbmi && f.dot == ETI_DOT_AVX512_VNNI;
+  const bool vbmi = f.vbmi && (f.dot == ETI_DOT_AVX512_VNNI || f.dot == ETI_DOT_AMX);
   const int all =
       (int)f.isa | (int)f.dot << DOT_SHIFT | (int)f.bf16 << BF16_SHIFT | (vbmi ? VBMI : 0);
   atomic_store_explicit(&cache, all, memory_order_relaxed);
@@ -142,7 +174,7 @@ void eti_cpu_isa_limit(eti_isa limit) {
 
 bool eti_cpu_dot_limit(eti_dot dot) {
   features f = detect();
-  if (dot != f.dot && dot != f.lesser && dot != ETI_DOT_NONE) return false;
+  if ((f.dots >> dot & 1u) == 0) return false;
   if (dot == ETI_DOT_AVX_VNNI) f.isa = ETI_ISA_AVX2;
   f.dot = dot;
   f.bf16 = ETI_BF16_NONE;

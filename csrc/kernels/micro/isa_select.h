@@ -1,6 +1,10 @@
 // isa_select.h — the instruction set that the micro-kernels of this process use. Read once, cached
 // in one atomic; every family of micro-kernels has its own const table indexed by eti_isa. Relies
 // on the compiler's target macros and cpuid; knows no kernel.
+//
+// Linux lets a process use the tiles of AMX after it asked for them, which happens here at the
+// first read. From then on signal frames have room for 8 KiB of tiles; where a thread has an
+// alternate signal stack that is too small for that, the system refuses, and AMX is not used.
 #ifndef ET_ISA_SELECT_H
 #define ET_ISA_SELECT_H
 
@@ -24,7 +28,8 @@ typedef enum eti_dot {
   ETI_DOT_AVX512_VNNI = 2,  // with AVX-512
   ETI_DOT_NEON = 3,         // SDOT
   ETI_DOT_I8MM = 4,         // SDOT, and SMMLA for two rows and two columns
-  ETI_DOT_COUNT = 5,
+  ETI_DOT_AMX = 5,          // with ETI_DOT_AVX512_VNNI: TDPBUSD on tiles of 16 rows
+  ETI_DOT_COUNT = 6,
 } eti_dot;
 
 // Instructions that add products of bf16 to a sum of f32, which only some CPUs of an instruction
@@ -58,7 +63,8 @@ eti_dot eti_cpu_dot(void);
 // The products of bf16 of this CPU. Thread-safe.
 eti_bf16 eti_cpu_bf16(void);
 
-// True if this CPU has AVX-512 VBMI, which permutes bytes, beside ETI_DOT_AVX512_VNNI. Thread-safe.
+// True if this CPU has AVX-512 VBMI, which permutes bytes, beside VPDPBUSD on 512 bits.
+// Thread-safe.
 bool eti_cpu_permutes_bytes(void);
 
 // Limits eti_cpu_isa to `limit`, as on a lesser CPU without products of bytes or bf16, for tests.

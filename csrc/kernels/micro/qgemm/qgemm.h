@@ -156,6 +156,7 @@ extern const eti_qgemm_micro eti_qgemm_avx2;
 extern const eti_qgemm_micro eti_qgemm_avxvnni;
 extern const eti_qgemm_micro eti_qgemm_avx512;
 extern const eti_qgemm_micro eti_qgemm_avx512vnni;
+extern const eti_qgemm_micro eti_qgemm_amx;
 extern const eti_qgemm_micro eti_qgemm_neon;
 extern const eti_qgemm_micro eti_qgemm_neondot;
 extern const eti_qgemm_micro eti_qgemm_neoni8mm;

@@ -123,6 +123,7 @@ const eti_qgemm_micro *eti_qgemm_micro_best(void) {
 #if ETI_HAVE_X86
       [ETI_DOT_AVX_VNNI] = &eti_qgemm_avxvnni,
       [ETI_DOT_AVX512_VNNI] = &eti_qgemm_avx512vnni,
+      [ETI_DOT_AMX] = &eti_qgemm_amx,
 #elif ETI_HAVE_NEON
       [ETI_DOT_NEON] = &eti_qgemm_neondot,
       [ETI_DOT_I8MM] = &eti_qgemm_neoni8mm,

@@ -17,10 +17,11 @@
 enum {
   NR = ETI_QGEMM_NR,
   QUAD = ETI_QGEMM_QUAD,
-  BLOCK_BYTES = 128 * 1024,        // of a block, which stays in the L2 cache
-  FEW_ROWS = 48,                   // rows that justify reading all weights once
-  MAX_BYTES = 512 * 1024,          // of a block of few rows
-  CHUNK_BYTES = 256 * 1024,        // of panels that all rows of a block meet before the next ones
+  BLOCK_BYTES = 128 * 1024,  // of a block, which stays in the L2 cache
+  FEW_ROWS = 48,             // rows that justify reading all weights once
+  MAX_BYTES = 512 * 1024,    // of a block of few rows
+  CHUNK_BYTES = 256 * 1024,  // of panels that all rows of a block meet before the next ones
+  NEAR_BYTES = 512 * 1024,   // of weights that a block leaves in the L2 cache for the next one
   MAX_SCRATCH = 64 * 1024 * 1024,  // of a thread
   MANY_ROWS = 96,                  // of a thread, which justify that all threads read all weights
   UNITS = 4,                       // of each thread
@@ -63,7 +64,8 @@ void eti_qcopy_rows(const eti_qgemm_micro *micro, const int8_t *from, size_t k, 
 // weights dominates.
 static size_t block_rows(const eti_qgemm_job *p) {
   const size_t each = row_bytes(p) + 1, tile = p->micro->rows_of_a_tile;
-  const size_t few = eti_at_most(FEW_ROWS, MAX_BYTES / each);
+  const size_t wanted = eti_at_least(FEW_ROWS, p->micro->rows_of_a_block);
+  const size_t few = eti_at_most(wanted, MAX_BYTES / each);
   const size_t rows = eti_at_least(eti_at_least(BLOCK_BYTES / each, few) / tile, 1) * tile;
   return eti_at_most(rows, p->m);
 }
@@ -238,6 +240,7 @@ static void run_slots(void *ctx, size_t begin, size_t end) {
       const size_t from = u % r->n_chunks * r->chunk;
       eti_qtile t = tile_of(p, group, from, eti_at_most(panels, from + r->chunk), first);
       t.m = m;
+      if (first > 0 && panels * eti_qpanel_bytes(quads_of(p->k)) <= NEAR_BYTES) t.next = 0;
       t.a = rows;
       t.a_step = row_bytes(p);
       (p->row_scales != NULL ? p->micro->tile_f32 : p->micro->tile_i8)(&t);
@@ -301,7 +304,8 @@ static void divide(run *r) {
   const size_t most = block_rows(p), rows = p->m / slots;
   size_t block = most, share = panels;
   if (slots > 1 && p->groups < UNITS * slots) {
-    if (rows >= MANY_ROWS || (rows >= 2 * tile && panels * bytes <= CHUNK_BYTES)) {
+    const size_t many = eti_at_least(MANY_ROWS, p->micro->rows_of_a_block);
+    if (rows >= many || (rows >= 2 * tile && panels * bytes <= CHUNK_BYTES)) {
       block = eti_at_most(eti_at_least(eti_div_up(rows, UNITS), 2 * tile), most);
     } else {
       share = eti_div_up(panels, UNITS * slots);

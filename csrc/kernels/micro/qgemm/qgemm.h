@@ -44,7 +44,8 @@ typedef struct eti_qtile {
   size_t a_step;    // bytes from row to row
   const int8_t *w;  // panels
   size_t quads;
-  size_t next;           // bytes from w to the panels that are needed next, to prefetch; or 0
+  size_t next;           // bytes from w to the panels that are needed next, to prefetch; or 0,
+                         // if weights are near
   const int32_t *start;  // of each column, padded to whole panels; so are scale and add
   const float *scale, *add;
   size_t m, n;
@@ -128,6 +129,9 @@ static inline bool eti_qwindows_are_valid(const eti_qwindows *w, size_t term_byt
 typedef struct eti_qgemm_micro {
   eti_qrows form;         // of rows; start of a depthwise convolution is that of the form, too
   size_t rows_of_a_tile;  // blocks of a multiple of so many rows fill all tiles
+  // Rows that take as long to multiply as all weights take to be read, if that is more than other
+  // variants need; or 0.
+  size_t rows_of_a_block;
   void (*tile_i8)(const eti_qtile *t);
   void (*tile_f32)(const eti_qtile *t);
   void (*depthwise)(const eti_qdepthwise *d);

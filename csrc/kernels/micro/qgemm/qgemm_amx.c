@@ -51,7 +51,14 @@ typedef struct block {
   const char *rows[2];
   const int8_t *panels[2];
   size_t row_step;
+  size_t ahead;  // bytes from a panel to the one that is prefetched meanwhile; or 0
 } block;
+
+// Prefetches a tile of weights to the L2 cache: loads of tiles do not wake hardware prefetchers.
+INLINE void prefetch(const int8_t *panel, size_t ahead) {
+  const char *const at = (const char *)((uintptr_t)panel + ahead);
+  UNROLL for (size_t i = 0; i < TILE_QUADS; i++) __builtin_prefetch(at + i * QUAD_BYTES, 0, 2);
+}
 
 INLINE block block_after(block b, size_t quads) {
   for (size_t i = 0; i < 2; i++) {
@@ -64,6 +71,7 @@ INLINE block block_after(block b, size_t quads) {
 // Adds the products of steps whose four tiles are all loaded.
 INLINE void add_whole_steps(block b, size_t quads, size_t steps, bool two_rows, bool two_panels) {
   for (size_t i = 0; i < steps; i++) {
+    for (size_t p = 0; p < 2 && b.ahead > 0; p++) prefetch(b.panels[p], b.ahead);
     AMX_LOAD(4, b.rows[0], b.row_step);
     AMX_LOAD(6, b.panels[0], QUAD_BYTES);
     AMX_DOT_U8_I8(0, 4, 6);
@@ -152,37 +160,59 @@ INLINE void sum_block(const block *b, const cut *c, bool two_rows, bool two_pane
   if (two_rows && two_panels) AMX_STORE(sums[AMX_ROWS] + NR, step, 3);
 }
 
-// Writes the results of n rows from `row` on, of one or two panels from `column` on.
-INLINE void finish(const eti_qtile *t, size_t row, size_t n, size_t column, bool two_panels,
-                   bool is_float, int32_t sums[][BLOCK_COLUMNS]) {
+// Writes the results of n rows from `row` on, of two whole panels of i8. An odd last row is written
+// twice.
+INLINE void finish_i8(const eti_qtile *t, size_t row, size_t n, size_t column,
+                      int32_t sums[][BLOCK_COLUMNS]) {
   const limits l = limits_of(t->low, t->high, t->zero);
+  const size_t step = t->out_step;
+  int8_t *const out = (int8_t *)t->out + row * step + column;
   vi start[2];
-  for (size_t p = 0; p < 2; p++) {
-    start[p] =
-        is_float || (p == 1 && !two_panels) ? VI_SET1(0) : VI_LOAD(t->start + column + p * NR);
+  vf scale[2], add[2];
+  for (size_t v = 0; v < 2; v++) {
+    start[v] = VI_LOAD(t->start + column + v * LANES);
+    scale[v] = VF_LOAD(t->scale + column + v * LANES);
+    add[v] = VF_LOAD(t->add + column + v * LANES);
   }
-  size_t r = 0;
-  const size_t left = t->n - column;
-  if (!is_float && two_panels && left >= BLOCK_COLUMNS) {
-    for (; r + 2 <= n; r += 2) {
-      vi both[2][2];
-      UNROLL for (size_t i = 0; i < 4; i++) {
-        both[i / 2][i % 2] = VI_ADD(VI_LOAD(sums[r + i / 2] + i % 2 * NR), start[i % 2]);
-      }
-      int8_t *const out = (int8_t *)t->out + (row + r) * t->out_step + column;
-      store_two_rows(out, t->out_step, both[0], both[1], t, column, &l);
+  for (size_t i = 0; i < n; i += 2) {
+    const size_t r = i + 2 <= n ? i : n - 2;
+    vi both[2][2];
+    UNROLL for (size_t j = 0; j < 4; j++) {
+      both[j / 2][j % 2] = VI_ADD(VI_LOAD(sums[r] + j * NR), start[j % 2]);
     }
+    store_rows(out + r * step, out + (r + 1) * step,
+               bytes_of_two_rows(both[0], both[1], scale, add, &l));
   }
-  for (; r < n; r++) {
-    for (size_t p = 0; p < (two_panels ? 2 : 1); p++) {
-      const size_t at = (row + r) * t->out_step + column + p * NR;
-      const vi sum[NV] = {VI_ADD(VI_LOAD(sums[r] + p * NR), start[p])};
+}
+
+// Writes the results of n rows from `row` on, of one panel, of a part of two, or of f32.
+INLINE void finish_any(const eti_qtile *given, size_t row, size_t n, size_t column, bool is_float,
+                       int32_t sums[][BLOCK_COLUMNS]) {
+  const eti_qtile t = *given;
+  const limits l = limits_of(t.low, t.high, t.zero);
+  const size_t left = t.n - column, width = left < BLOCK_COLUMNS ? left : BLOCK_COLUMNS;
+  for (size_t r = 0; r < n; r++) {
+    for (size_t c = 0; c < width; c += NR) {
+      const size_t at = (row + r) * t.out_step + column + c;
+      const vi start = is_float ? VI_SET1(0) : VI_LOAD(t.start + column + c);
+      const vi sum[NV] = {VI_ADD(VI_LOAD(sums[r] + c), start)};
       if (is_float) {
-        store_f32((float *)t->out + at, sum, t, row + r, column + p * NR, left - p * NR);
+        store_f32((float *)t.out + at, sum, &t, row + r, column + c, width - c);
       } else {
-        store_i8((int8_t *)t->out + at, sum, t, column + p * NR, &l, left - p * NR);
+        store_i8((int8_t *)t.out + at, sum, &t, column + c, &l, width - c);
       }
     }
+  }
+}
+
+INLINE void finish(const eti_qtile *t, size_t row, size_t n, size_t column, bool is_float,
+                   int32_t sums[][BLOCK_COLUMNS]) {
+  if (is_float) {
+    finish_any(t, row, n, column, true, sums);
+  } else if (t->n - column < BLOCK_COLUMNS) {
+    finish_any(t, row, n, column, false, sums);
+  } else {
+    finish_i8(t, row, n, column, sums);
   }
 }
 
@@ -192,7 +222,9 @@ INLINE void rows_of_tiles(const eti_qtile *t, const cut *c, size_t first, size_t
   _Alignas(64) int32_t sums[BLOCK_ROWS][BLOCK_COLUMNS];
   const size_t panel = eti_qpanel_bytes(t->quads);
   const char *const rows = t->a;
-  block b = {{rows + first * t->a_step, rows + second * t->a_step}, {NULL, NULL}, t->a_step};
+  block b = {{rows + first * t->a_step, rows + second * t->a_step}, {NULL, NULL}, t->a_step, 0};
+  // The first tiles of rows read weights from memory, the others from the L2 cache.
+  if (first == 0 && t->next > 0) b.ahead = 2 * panel;
   for (size_t column = 0; column < t->n; column += BLOCK_COLUMNS) {
     const bool two_panels = t->n - column > NR;
     b.panels[0] = t->w + column / NR * panel;
@@ -202,8 +234,8 @@ INLINE void rows_of_tiles(const eti_qtile *t, const cut *c, size_t first, size_t
     } else {
       sum_block(&b, c, two_rows, false, sums);
     }
-    finish(t, first, c->rows, column, two_panels, is_float, sums);
-    if (two_rows) finish(t, second, c->rows, column, two_panels, is_float, sums + AMX_ROWS);
+    finish(t, first, c->rows, column, is_float, sums);
+    if (two_rows) finish(t, second, c->rows, column, is_float, sums + AMX_ROWS);
   }
 }
 
@@ -268,6 +300,7 @@ static void copy_windows(const eti_qwindows *w) {
 const eti_qgemm_micro eti_qgemm_amx = {
     .form = ETI_QROWS_U8,
     .rows_of_a_tile = BLOCK_ROWS,
+    .rows_of_a_block = 7 * BLOCK_ROWS,
     .tile_i8 = tile_i8,
     .tile_f32 = tile_f32,
     .depthwise = depthwise,

@@ -55,19 +55,28 @@ INLINE void store_i8(int8_t *out, const vi sums[NV], const eti_qtile *t, size_t 
   store_part(out, _mm_max_epi8(narrow(q, t->zero), low), n);
 }
 
-// Writes two rows of two vectors.
-INLINE void store_two_rows(int8_t *out, size_t step, const vi first[2], const vi second[2],
-                           const eti_qtile *t, size_t column, const limits *l) {
+// The results of two rows of two vectors, in the order of store_rows.
+INLINE vi bytes_of_two_rows(const vi first[2], const vi second[2], const vf scale[2],
+                            const vf add[2], const limits *l) {
   vi q[2], r[2];
   UNROLL for (size_t v = 0; v < 2; v++) {
-    const vf scale = VF_LOAD(t->scale + column + v * LANES);
-    const vf add = VF_LOAD(t->add + column + v * LANES);
-    q[v] = rounded(first[v], scale, add, l->high);
-    r[v] = rounded(second[v], scale, add, l->high);
+    q[v] = rounded(first[v], scale[v], add[v], l->high);
+    r[v] = rounded(second[v], scale[v], add[v], l->high);
   }
   const vi a = VB_ADDS_16(VB_PACKS_32(q[0], q[1]), l->zero);
   const vi b = VB_ADDS_16(VB_PACKS_32(r[0], r[1]), l->zero);
-  store_rows(out, out + step, VB_MAX(VB_PACKS_16(a, b), l->low));
+  return VB_MAX(VB_PACKS_16(a, b), l->low);
+}
+
+// Writes two rows of two vectors.
+INLINE void store_two_rows(int8_t *out, size_t step, const vi first[2], const vi second[2],
+                           const eti_qtile *t, size_t column, const limits *l) {
+  vf scale[2], add[2];
+  UNROLL for (size_t v = 0; v < 2; v++) {
+    scale[v] = VF_LOAD(t->scale + column + v * LANES);
+    add[v] = VF_LOAD(t->add + column + v * LANES);
+  }
+  store_rows(out, out + step, bytes_of_two_rows(first, second, scale, add, l));
 }
 
 INLINE void store_f32(float *out, const vi sums[NV], const eti_qtile *t, size_t row, size_t column,

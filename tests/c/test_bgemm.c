@@ -10,6 +10,8 @@
 
 #if ETI_HAVE_NEON
 #include <arm_neon.h>
+#elif ETI_HAVE_X86
+#include <immintrin.h>
 #endif
 
 enum { MAX_M = 26, MAX_N = 150, MAX_PAIRS = 300, MAX_PANELS = 10 };
@@ -105,7 +107,92 @@ static bool agrees(const eti_bgemm_micro *micro, const operands *o, size_t m, si
   return true;
 }
 
-// The variants of this CPU.
+// ---- tiles of AMX
+
+#if ETI_HAVE_X86
+
+static float wide_of(uint16_t x) {
+  const uint32_t bits = (uint32_t)x << 16;
+  float wide;
+  memcpy(&wide, &bits, sizeof wide);
+  return wide;
+}
+
+// The contract of AMX in plain C, with denormals flushed by the processor.
+static float sum_by_tiles(const uint16_t *row, const uint16_t *w, size_t pairs, float sum) {
+  enum { GROUP = ETI_BGEMM_TILE_TERMS / ETI_BGEMM_PAIR, STEP = ETI_BGEMM_NR * ETI_BGEMM_PAIR };
+  for (size_t first = 0; first < pairs; first += GROUP) {
+    float chains[2] = {0.0f, 0.0f};
+    for (size_t i = first; i < pairs && i < first + GROUP; i++) {
+      for (size_t odd = 0; odd < 2; odd++) {
+        chains[odd] = fmaf(wide_of(row[2 * i + odd]), wide_of(w[i * STEP + odd]), chains[odd]);
+      }
+    }
+    sum += chains[0] + chains[1];
+  }
+  return sum;
+}
+
+static bool keeps_contract_of_tiles(const operands *o, size_t m, size_t n, size_t pairs,
+                                    bool adds) {
+  static float got[MAX_M][MAX_N];
+  static uint16_t row[2 * MAX_PAIRS];
+  const eti_bgemm_micro *const micro = eti_bgemm_micro_best();
+  compute(micro, o, m, n, pairs, adds, got);
+  for (size_t i = 0; i < MAX_M; i++) {
+    micro->copy(row, o->rows[i], 2 * pairs);
+    for (size_t j = 0; j < MAX_N; j++) {
+      float wanted = o->old[i][j];
+      if (i < m && j < n) {
+        const size_t panel = j / ETI_BGEMM_NR, column = j % ETI_BGEMM_NR;
+        const uint16_t *const w = o->w + panel * eti_bpanel_elements(MAX_PAIRS);
+        const float start = adds ? wanted : n % 2 == 0 ? 0.0f : o->bias[j];
+        wanted = sum_by_tiles(row, w + column * ETI_BGEMM_PAIR, pairs, start);
+      }
+      if (is_same(got[i][j], wanted)) continue;
+      printf("m %zu n %zu pairs %zu adds %d: [%zu, %zu]: expected %a, got %a\n", m, n, pairs, adds,
+             i, j, (double)wanted, (double)got[i][j]);
+      return false;
+    }
+  }
+  return true;
+}
+
+static void expect_contract_of_tiles(contents kind) {
+  static operands o;
+  static const size_t rows[] = {1, 2, 15, 16, 17, 26}, columns[] = {1, 32, 35, 48, 150},
+                      pairs[] = {0, 1, 7, 16, 33, 256, 300};
+  if (!eti_cpu_bf16_limit(ETI_BF16_AMX)) return;
+  seed = 1 + (uint64_t)kind;
+  fill(&o, kind);
+  const unsigned before = _mm_getcsr();
+  _mm_setcsr(before | 0x8040u);  // results and operands that are denormal become zeros
+  for (size_t i = 0; i < 6 * 5 * 7 * 2; i++) {
+    EXPECT(keeps_contract_of_tiles(&o, rows[i / 70], columns[i / 14 % 5], pairs[i / 2 % 7],
+                                   i % 2 == 1));
+  }
+  _mm_setcsr(before);
+  eti_cpu_isa_limit(ETI_ISA_COUNT);
+}
+#else
+static void expect_contract_of_tiles(contents kind) {
+  (void)kind;
+}
+#endif
+
+static void tiles_of_amx_add_groups_of_two_chains(void) {
+  expect_contract_of_tiles(ORDINARY);
+}
+static void small_sums_are_flushed_in_tiles_of_amx(void) {
+  expect_contract_of_tiles(SMALL);
+}
+static void infinities_and_nan_go_through_tiles_of_amx(void) {
+  expect_contract_of_tiles(ANYTHING);
+}
+
+// ---- other variants
+
+// The variants of this CPU whose bits are those of the plain one.
 static size_t variants(const eti_bgemm_micro *found[ETI_ISA_COUNT + ETI_BF16_COUNT]) {
   size_t n = 0;
   for (int isa = 1; isa < ETI_ISA_COUNT; isa++) {
@@ -113,7 +200,8 @@ static size_t variants(const eti_bgemm_micro *found[ETI_ISA_COUNT + ETI_BF16_COU
     if (eti_cpu_isa() == (eti_isa)isa) found[n++] = eti_bgemm_micro_best();
   }
   for (int bf16 = 1; bf16 < ETI_BF16_COUNT; bf16++) {
-    if (eti_cpu_bf16_limit((eti_bf16)bf16)) found[n++] = eti_bgemm_micro_best();
+    if (bf16 != ETI_BF16_AMX && eti_cpu_bf16_limit((eti_bf16)bf16))
+      found[n++] = eti_bgemm_micro_best();
   }
   eti_cpu_isa_limit(ETI_ISA_COUNT);
   return n;
@@ -178,6 +266,9 @@ static const et_test tests[] = {
     ET_CASE(tiles_of_every_size_have_the_bits_of_the_plain_one),
     ET_CASE(sums_near_the_least_normal_number_are_flushed_alike),
     ET_CASE(infinities_and_nan_go_through_alike),
+    ET_CASE(tiles_of_amx_add_groups_of_two_chains),
+    ET_CASE(small_sums_are_flushed_in_tiles_of_amx),
+    ET_CASE(infinities_and_nan_go_through_tiles_of_amx),
     ET_CASE(bfdot_gives_other_bits_than_two_steps),
 };
 ET_TEST_MAIN(tests)

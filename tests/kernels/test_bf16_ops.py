@@ -15,6 +15,7 @@ from support.op_driver import (
     OpError,
     Out,
     Tensors,
+    amx_bf16,
     assert_same,
     check_op,
     isa_limit,
@@ -37,15 +38,21 @@ def floats(*shape: int) -> torch.Tensor:
 
 
 def check_everywhere(op: Any, *args: Any, order: tuple[int, ...] | None = None) -> torch.Tensor:
-    """Compares every way of running, with each instruction set, with the operator's definition."""
-    (wanted,) = check_op(op, *args, out_order=order, scale=4)
+    """Compares every way of running with the operator's definition, and instruction sets with each
+    other; tiles of AMX have other bits."""
+    (found,) = check_op(op, *args, out_order=order, scale=4)
     name = f"{op._schema.name}.out"
+    results = []
     for isa in isas_and_bf16():
         with isa_limit(isa):
-            out = [Out(wanted.dtype, tuple(wanted.shape), order)]
-            (got,) = run_op(name, *args, out=out, prepared=True)
-        assert_same(got, wanted, f"instruction set {isa}")
-    return wanted
+            out = [Out(found.dtype, tuple(found.shape), order)]
+            results += run_op(name, *args, out=out, prepared=True)
+        assert_same(results[-1], results[0], f"instruction set {isa}")
+    if amx_bf16():
+        assert_near(results[0], found, F32_LAYERS)
+    else:
+        assert_same(results[0], found, "without a limit")
+    return found
 
 
 def matrix(n: int, k: int) -> torch.Tensor:
@@ -59,6 +66,26 @@ def linear_args(weight: torch.Tensor, bias: torch.Tensor | None, *epilogue: Any)
 
 
 SHAPES = [(1, 64), (7, 33), (2, 3, 130), (65, 1), (3, 0), (0, 5), (25, 513), (13, 1200), (130, 40)]
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_tiles_of_amx_add_the_same_products_in_another_order(shape: tuple[int, ...]) -> None:
+    x, weight, bias = floats(*shape), matrix(37, shape[-1]), floats(37)
+    args = (x, *linear_args(weight, bias))
+    wanted = torch.nn.functional.linear(
+        x.to(torch.bfloat16).double(), weight.to(torch.bfloat16).double(), bias.double()
+    ).float()
+    for isa in amx_bf16():
+        out = [Out(torch.float32, tuple(wanted.shape))]
+        with isa_limit(isa):
+            found = [
+                run_op(LINEAR, *args, out=out, prepared=prepared, threads=threads)[0]
+                for prepared in (False, True)
+                for threads in (1, 3)
+            ]
+        assert_near(found[0], wanted, F32_LAYERS)
+        for other in found[1:]:
+            assert_same(other, found[0], "without scratch, or with more threads")
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)

@@ -55,6 +55,7 @@ __all__ = [
     "OptionalTensors",
     "Out",
     "Tensors",
+    "amx_bf16",
     "assert_close",
     "assert_same",
     "check_call",
@@ -78,6 +79,7 @@ __all__ = [
 ISA_COUNT = 4
 DOTS = 16  # added to a number of an eti_dot
 BF16S = 32  # added to a number of an eti_bf16
+BF16_AMX = 3
 # Repetitions of a call in check_op: whether outputs grow, whether it is prepared, threads.
 WAYS = ((True, False, 1), (False, True, 1), (False, True, 3), (True, True, 1))
 
@@ -234,8 +236,14 @@ def isas_and_dots() -> list[int]:
 
 
 def isas_and_bf16() -> list[int]:
-    """The instruction sets of this CPU, without and with their products of bf16."""
-    return [*isas(), *(BF16S + kind for kind in range(1, 16) if library().etd_has_bf16(kind))]
+    """The instruction sets of this CPU, without and with products of bf16 of the same bits."""
+    kinds = [kind for kind in range(1, 16) if kind != BF16_AMX and library().etd_has_bf16(kind)]
+    return [*isas(), *(BF16S + kind for kind in kinds)]
+
+
+def amx_bf16() -> list[int]:
+    """Products of bf16 by tiles, which add in another order; empty if this CPU has none."""
+    return [BF16S + BF16_AMX] if library().etd_has_bf16(BF16_AMX) else []
 
 
 def run_scalar_op(name: str, *args: Any) -> Any:

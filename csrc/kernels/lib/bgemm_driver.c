@@ -42,7 +42,8 @@ static size_t row_bytes(const eti_bgemm_job *p) {
 // weights dominates.
 static size_t block_rows(const eti_bgemm_job *p) {
   const size_t each = row_bytes(p) + 1, tile = p->micro->rows_of_a_tile;
-  const size_t few = eti_at_most(FEW_ROWS, MAX_BYTES / each);
+  const size_t wanted = eti_at_least(FEW_ROWS, p->micro->rows_of_a_block);
+  const size_t few = eti_at_most(wanted, MAX_BYTES / each);
   const size_t rows = eti_at_least(eti_at_least(BLOCK_BYTES / each, few) / tile, 1) * tile;
   return eti_at_most(rows, p->m);
 }
@@ -219,7 +220,8 @@ static void divide(run *r) {
   const size_t most = block_rows(p), rows = p->m / slots;
   size_t block = most, share = panels;
   if (slots > 1) {
-    if (rows >= MANY_ROWS || (rows >= 2 * tile && panels * bytes <= CHUNK_BYTES)) {
+    const size_t many = eti_at_least(MANY_ROWS, p->micro->rows_of_a_block);
+    if (rows >= many || (rows >= 2 * tile && panels * bytes <= CHUNK_BYTES)) {
       block = eti_at_most(eti_at_least(eti_div_up(rows, UNITS), 2 * tile), most);
     } else {
       share = eti_div_up(panels, UNITS * slots);

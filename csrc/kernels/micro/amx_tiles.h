@@ -1,6 +1,6 @@
-// amx_tiles.h — instructions of AMX on bytes: eight tiles of up to 16 rows of 64 bytes each.
+// amx_tiles.h — instructions of AMX: eight tiles of up to 16 rows of 64 bytes each.
 // Intrinsics of gcc 12 do not tell the compiler which memory they read, so the asm is here. Needs
-// AMX-TILE and AMX-INT8.
+// AMX-TILE, and AMX-INT8 or AMX-BF16 for products.
 #ifndef ET_MICRO_AMX_TILES_H
 #define ET_MICRO_AMX_TILES_H
 
@@ -44,6 +44,11 @@ static inline void amx_end(void) {
 #define AMX_DOT_U8_I8(sum, rows, columns) AMX_DOT("tdpbusd", sum, rows, columns)
 #define AMX_DOT_I8_U8(sum, rows, columns) AMX_DOT("tdpbsud", sum, rows, columns)
 #define AMX_DOT_I8_I8(sum, rows, columns) AMX_DOT("tdpbssd", sum, rows, columns)
+
+// Products of bf16: two chains of fused multiply-adds, of the even and of the odd terms, begin at
+// 0; their sum is added to sum[r][c]. Denormals that are read or would be returned are zeros.
+#define AMX_DOT_BF16(sum, rows, columns) AMX_DOT("tdpbf16ps", sum, rows, columns)
+
 #define AMX_DOT(name, sum, rows, columns) \
   __asm__ volatile(name " %%tmm" #columns ", %%tmm" #rows ", %%tmm" #sum : :)
 

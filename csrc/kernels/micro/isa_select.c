@@ -6,24 +6,27 @@
 
 #include <stdatomic.h>
 
-// Instruction sets of the CPU: the best, its best products of bytes, a set of bits of all that it
-// has (AVX-VNNI beside AVX-512, SDOT beside SMMLA), its products of bf16, and permutations of
-// bytes.
+// Instruction sets of the CPU: the best, its best products of bytes and of bf16, sets of bits of
+// all that it has (AVX-VNNI beside AVX-512, SDOT beside SMMLA), and permutations of bytes.
 typedef struct features {
   eti_isa isa;
   eti_dot dot;
-  unsigned dots;
   eti_bf16 bf16;
+  unsigned dots, bf16s;
   bool vbmi;
 } features;
 
-static const features none = {ETI_ISA_SCALAR, ETI_DOT_NONE, 1u << ETI_DOT_NONE, ETI_BF16_NONE,
-                              false};
+static const features none = {.dots = 1u << ETI_DOT_NONE, .bf16s = 1u << ETI_BF16_NONE};
 
 // Adds products of bytes, which are better than those before.
 static void add_dot(features *f, eti_dot dot) {
   f->dots |= 1u << dot;
   f->dot = dot;
+}
+
+static void add_bf16(features *f, eti_bf16 bf16) {
+  f->bf16s |= 1u << bf16;
+  f->bf16 = bf16;
 }
 
 #if ETI_HAVE_X86
@@ -36,7 +39,8 @@ enum {
   LEAF7_AVX2 = 1 << 5,
   LEAF7_AVX512_VBMI = 1 << 1,   // of ecx
   LEAF7_AVX512_VNNI = 1 << 11,  // of ecx
-  LEAF7_AMX_TILE = 1 << 24,     // of edx
+  LEAF7_AMX_BF16 = 1 << 22,     // of edx
+  LEAF7_AMX_TILE = 1 << 24,
   LEAF7_AMX_INT8 = 1 << 25,
   LEAF7_1_AVX_VNNI = 1 << 4,  // of eax of its second part
   LEAF7_1_AVX512_BF16 = 1 << 5,
@@ -80,16 +84,20 @@ static features detect(void) {
   const bool avx512 = (b & LEAF7_AVX512) == LEAF7_AVX512 && (saved & XCR0_AVX512) == XCR0_AVX512;
   f.vbmi = avx512 && (c & (unsigned)LEAF7_AVX512_VBMI) != 0;
   const bool avx512_vnni = avx512 && (c & (unsigned)LEAF7_AVX512_VNNI) != 0;
-  const unsigned amx = (unsigned)LEAF7_AMX_TILE | (unsigned)LEAF7_AMX_INT8;
-  const bool has_amx = avx512_vnni && (d & amx) == amx && (saved & XCR0_AMX) == XCR0_AMX;
+  const unsigned int8 = (unsigned)LEAF7_AMX_TILE | (unsigned)LEAF7_AMX_INT8;
+  const bool has_amx = avx512_vnni && (d & int8) == int8 && (saved & XCR0_AMX) == XCR0_AMX;
+  const bool has_amx_bf16 = has_amx && (d & (unsigned)LEAF7_AMX_BF16) != 0;
   unsigned more = 0;
   if (a < 1 || !__get_cpuid_count(7, 1, &more, &b, &c, &d)) more = 0;
   f.isa = avx512 ? ETI_ISA_AVX512 : ETI_ISA_AVX2;
   if ((more & (unsigned)LEAF7_1_AVX_VNNI) != 0) add_dot(&f, ETI_DOT_AVX_VNNI);
   if (avx512 && !avx512_vnni) f.dot = ETI_DOT_NONE;
   if (avx512_vnni) add_dot(&f, ETI_DOT_AVX512_VNNI);
-  if (has_amx && system_lends_tiles()) add_dot(&f, ETI_DOT_AMX);
-  if (avx512 && (more & (unsigned)LEAF7_1_AVX512_BF16) != 0) f.bf16 = ETI_BF16_AVX512;
+  const bool has_bf16 = avx512 && (more & (unsigned)LEAF7_1_AVX512_BF16) != 0;
+  if (has_bf16) add_bf16(&f, ETI_BF16_AVX512);
+  if (!has_amx || !system_lends_tiles()) return f;
+  add_dot(&f, ETI_DOT_AMX);
+  if (has_bf16 && has_amx_bf16) add_bf16(&f, ETI_BF16_AMX);
   return f;
 }
 #elif ETI_HAVE_NEON
@@ -118,7 +126,7 @@ static features detect(void) {
   f.isa = ETI_ISA_NEON;
   if (has_dot) add_dot(&f, ETI_DOT_NEON);
   if (has_i8mm) add_dot(&f, ETI_DOT_I8MM);
-  if (has_bf16) f.bf16 = ETI_BF16_NEON;
+  if (has_bf16) add_bf16(&f, ETI_BF16_NEON);
   return f;
 }
 #else
@@ -184,7 +192,7 @@ bool eti_cpu_dot_limit(eti_dot dot) {
 
 bool eti_cpu_bf16_limit(eti_bf16 bf16) {
   features f = detect();
-  if (bf16 != f.bf16 && bf16 != ETI_BF16_NONE) return false;
+  if ((f.bf16s >> bf16 & 1u) == 0) return false;
   f.dot = ETI_DOT_NONE;
   f.bf16 = bf16;
   (void)keep(f);

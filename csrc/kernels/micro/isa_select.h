@@ -38,7 +38,8 @@ typedef enum eti_bf16 {
   ETI_BF16_NONE = 0,
   ETI_BF16_AVX512 = 1,  // VDPBF16PS, with AVX-512
   ETI_BF16_NEON = 2,    // BFMLALB, BFMLALT
-  ETI_BF16_COUNT = 3,
+  ETI_BF16_AMX = 3,     // with ETI_BF16_AVX512: TDPBF16PS on tiles of 16 rows, in another order
+  ETI_BF16_COUNT = 4,
 } eti_bf16;
 
 // Defined if the build has the files of that instruction set, so that tables can name their

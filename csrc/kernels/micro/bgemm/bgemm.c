@@ -14,6 +14,7 @@ const eti_bgemm_micro *eti_bgemm_micro_best(void) {
 #endif
   };
 #if ETI_HAVE_X86
+  if (eti_cpu_bf16() == ETI_BF16_AMX) return &eti_bgemm_amx;
   if (eti_cpu_bf16() == ETI_BF16_AVX512) return &eti_bgemm_avx512bf16;
 #elif ETI_HAVE_NEON
   if (eti_cpu_bf16() == ETI_BF16_NEON) return &eti_bgemm_neonbf16;

@@ -1,5 +1,5 @@
 // bgemm.h — products of f32 rows, rounded to bf16, with bf16 weights; sums are f32. All instruction
-// sets give the same bits. Relies on kernels/micro/isa_select.h. Knows no tensor.
+// sets but AMX give the same bits. Relies on kernels/micro/isa_select.h. Knows no tensor.
 //
 // Weights are in panels of ETI_BGEMM_NR columns: [panel][k / 2][column][2], two adjacent terms of a
 // column (a pair) side by side, and zeros for missing terms or columns. The bias is padded to whole
@@ -16,6 +16,12 @@
 //   chunks   are added in ascending order: c = c + s.
 //   denormals that these operations read or would return are zeros of their sign. A result counts
 //            as denormal if it would, with an unlimited exponent, be rounded to less than 2^-126.
+//
+// The contract of AMX is what TDPBF16PS computes: a sum begins at the column's bias. For each group
+// of ETI_BGEMM_TILE_TERMS terms, counted from k = 0, two chains of fused multiply-adds begin at 0,
+// one over the even terms and one over the odd ones, and sum = sum + (even + odd). Rows and
+// denormals are as above. Its multipliers are 8 times as many as those of VDPBF16PS, which on such
+// processors is no faster than products of f32; with the steps above they could not be used.
 //
 // BFDOT and BFMMLA of Arm are not used: they add the two products of a pair to each other first, so
 // that their bits differ, whether they round that sum to odd or, by FPCR.EBF, to nearest: 1 plus
@@ -35,6 +41,7 @@ enum {
   ETI_BGEMM_PAIR = 2,
   ETI_BGEMM_CHUNK = 512,
   ETI_BGEMM_CHUNK_PAIRS = ETI_BGEMM_CHUNK / ETI_BGEMM_PAIR,
+  ETI_BGEMM_TILE_TERMS = 32,
 };
 
 // Any number of rows of a, the columns of any number of panels, and terms from the border of a
@@ -69,6 +76,9 @@ static inline bool eti_btile_is_valid(const eti_btile *t) {
 typedef struct eti_bgemm_micro {
   size_t term_bytes;      // of a row: 2 for bf16, 4 for such numbers in f32
   size_t rows_of_a_tile;  // blocks of a multiple of so many rows fill all tiles
+  // Rows that take as long to multiply as all weights take to be read, if that is more than other
+  // variants need; or 0.
+  size_t rows_of_a_block;
   void (*tile)(const eti_btile *t);
   // Rounds n terms to the variant's form.
   void (*copy)(void *dst, const float *src, size_t n);
@@ -84,6 +94,7 @@ extern const eti_bgemm_micro eti_bgemm_scalar;
 extern const eti_bgemm_micro eti_bgemm_avx2;
 extern const eti_bgemm_micro eti_bgemm_avx512;
 extern const eti_bgemm_micro eti_bgemm_avx512bf16;
+extern const eti_bgemm_micro eti_bgemm_amx;
 extern const eti_bgemm_micro eti_bgemm_neon;
 extern const eti_bgemm_micro eti_bgemm_neonbf16;
 

@@ -45,7 +45,7 @@ CHECKED = {"backends", "exir", "models", "quantizer"}
 CHECK_VARIABLE = "EXECUTORCH_PY_CHECK_PASSES"
 # Older processors, which tests/c/processor.c emulates by hiding instruction sets, and the C tests
 # that run on each: those of operators whose kernel depends on the processor.
-PROCESSORS = ("sse2", "zen", "avx2", "avxvnni", "avx512")
+PROCESSORS = ("sse2", "zen", "avx2", "avxvnni", "avx512", "avx512vnni")
 CHOOSING = {
     "tests/c/test_xnnpack_conv_stem.c",
     "tests/c/test_xnnpack_dwconv_f32.c",

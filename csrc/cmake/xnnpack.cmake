@@ -80,7 +80,7 @@ function(et_check_xnnpack include archives)
   # Tuned kernels include XNNPACK's internal headers, of the release that get_xnnpack.py builds.
   if(ET_MACHINE STREQUAL x86_64)
     set(flags ${ET_ISA_ROWS})
-    list(FILTER flags INCLUDE REGEX "^avx2 ")
+    list(FILTER flags INCLUDE REGEX "^amx ")  # with those of all other files
     string(REGEX MATCHALL "-m[^ ]+" flags "${flags}")
     file(GLOB_RECURSE kernels CONFIGURE_DEPENDS ${csrc}/backends/xnnpack/tuned/*.c)
     list(FILTER kernels EXCLUDE REGEX "/tuned_absent\\.c$")

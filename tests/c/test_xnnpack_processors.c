@@ -94,7 +94,8 @@ static bool is_near(const outputs *a, const outputs *b, float tolerance) {
 }
 
 static bool is_same_everywhere(const char *name, float tolerance) {
-  static const char *const processors[] = {"sse2", "zen", "avx2", "avxvnni", "avx512"};
+  static const char *const processors[] = {"sse2",    "zen",    "avx2",
+                                           "avxvnni", "avx512", "avx512vnni"};
   const size_t bytes = 2 * sizeof *shared;
   shared = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (shared == MAP_FAILED || !run_on("this", name, &shared[0])) return false;

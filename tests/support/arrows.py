@@ -105,7 +105,7 @@ C_ARROWS: dict[str, set[str]] = {
     f"{_XNN}/xnn_status.h": {"runtime"},
     f"{_XNN}/xnn_status.c": {"runtime"} | _xnn("xnn_status.h"),
     f"{_XNN}/payload": {"runtime"},
-    f"{_XNN}/tuned": {"runtime"} | _micro("qgemm"),
+    f"{_XNN}/tuned": {"runtime"} | _kernels("micro") | _micro("qgemm"),
     f"{_XNN}/subgraph": {"runtime", *_xnn("payload", "tuned", "xnn_status.c", "xnn_status.h")},
     f"{_XNN}/weights": {"runtime"} | _xnn("alloc_region.c", "alloc_region.h", "et_xnnpack.h"),
     _XNN: {"runtime", *_xnn("subgraph", "tuned", "weights", "et_xnnpack.h")}

@@ -1,9 +1,9 @@
 // tuned.h — the interface of tuned/: tuned micro-kernels for XNNPACK's operators, and additional
 // nodes for XNNPACK's subgraphs. It is the only header of tuned/ that other folders include.
 //
-// Everything is for x86-64 with AVX2 and FMA and the XNNPACK release that get_xnnpack.py builds.
-// Elsewhere tuned_absent.c replaces this folder: every `has` is false and the rest does nothing.
-// Knows no payload and no delegate.
+// Everything is for x86-64 with AVX2 and FMA, some of it for AVX-512 VNNI or AMX, and for the
+// XNNPACK release that get_xnnpack.py builds. Elsewhere tuned_absent.c replaces this folder: every
+// `has` is false and the rest does nothing. Knows no payload and no delegate.
 #ifndef ET_XNNPACK_TUNED_H
 #define ET_XNNPACK_TUNED_H
 

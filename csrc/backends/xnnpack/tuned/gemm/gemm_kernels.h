@@ -16,11 +16,19 @@
 //   xx_transposev 1x1_scalar_memcpy              xx_transpose     transposition of whole rows
 //
 // These are the tables of machines with AVX2 and FMA and without AVX-512. (XNNPACK's f32 kernels
-// are slow there, since compilers keep a sum in memory.) The choice does not depend on sizes or on
-// the load of the machine. f32 results may differ from XNNPACK's in rounding; int8 results are the
-// same bits. f32 weights are packed as for XNNPACK's kernels, int8 weights with nr = 16 and kr = 4;
-// 4-bit weights have their own layout, which is declared as nr = 16, kr = 8, because a cache of
-// packed weights distinguishes layouts by these numbers.
+// are slow there, since compilers keep a sum in memory.) On machines with AMX that the system lends
+// (isa_select.h) these are replaced instead; XNNPACK has kernels for AMX itself only if its
+// compiler is newer than gcc 12, and those are replaced too:
+//
+//   qs8_qc8w_(i)gemm_minmax_fp32 7x16c8 vnni      qs8_(i)gemm_16x16 int8
+//   qd8_f32_qc8w_(i)gemm_minmax 10x16c8 vnni      qd8_(i)gemm_16x16 int8, quantized at run time
+//   pack_qs8_(gemm|conv)_go(ki|i)_w               q8_pack_go(ki|i)
+//
+// The choice does not depend on sizes or on the load of the machine. f32 results may differ from
+// XNNPACK's in rounding; int8 results are the same bits. f32 weights are packed as for XNNPACK's
+// kernels, int8 weights with nr = 16 and kr = 4; 4-bit weights have their own layout, which is
+// declared as nr = 16, kr = 8, because a cache of packed weights distinguishes layouts by these
+// numbers.
 #ifndef ET_XNNPACK_GEMM_KERNELS_H
 #define ET_XNNPACK_GEMM_KERNELS_H
 
@@ -28,7 +36,7 @@
 #include <stddef.h>
 #include <xnnpack.h>
 
-enum { ETI_XNN_GEMM_ROWS = 6, ETI_XNN_GEMM_COLS = 16 };
+enum { ETI_XNN_GEMM_ROWS = 6, ETI_XNN_GEMM_COLS = 16, ETI_XNN_AMX_ROWS = 16 };
 
 // XNNPACK's interface of gemm micro-kernels: n_rows x n_cols sums over k_bytes / 4 elements of the
 // rows at `a`, a_bytes apart. Rows of c are row_bytes apart, its panels of 16 columns panel_bytes.
@@ -97,6 +105,35 @@ void eti_xnn_qd8_igemm_1x16__avx2(size_t n_rows, size_t n_cols, size_t n_k, size
                                   size_t panel_bytes, size_t offset_bytes, const void *zero,
                                   const void *zero_data, const void *limits,
                                   const struct xnn_qd8_quantization_params *scales);
+
+// The int8 kernels on tiles of AMX, by the same interfaces and with the same packed weights,
+// aligned to 64. They read no schedule. The indirection buffer of igemm_16x16 has taps_bytes for
+// each 16 rows.
+void eti_xnn_qs8_gemm_16x16__amx(size_t n_rows, size_t n_cols, size_t n_k, const void *a,
+                                 size_t a_bytes, const void *w, void *c, size_t row_bytes,
+                                 size_t panel_bytes, const void *limits);
+void eti_xnn_qs8_igemm_16x16__amx(size_t n_rows, size_t n_cols, size_t n_k, size_t taps_bytes,
+                                  const void **a, const void *w, void *c, size_t row_bytes,
+                                  size_t panel_bytes, size_t offset_bytes, const void *zero,
+                                  const void *limits);
+void eti_xnn_qs8_igemm_1x16__amx(size_t n_rows, size_t n_cols, size_t n_k, size_t taps_bytes,
+                                 const void **a, const void *w, void *c, size_t row_bytes,
+                                 size_t panel_bytes, size_t offset_bytes, const void *zero,
+                                 const void *limits);
+void eti_xnn_qd8_gemm_16x16__amx(size_t n_rows, size_t n_cols, size_t n_k, const void *a,
+                                 size_t a_bytes, const void *w, void *c, size_t row_bytes,
+                                 size_t panel_bytes, const void *limits,
+                                 const struct xnn_qd8_quantization_params *scales);
+void eti_xnn_qd8_igemm_16x16__amx(size_t n_rows, size_t n_cols, size_t n_k, size_t taps_bytes,
+                                  const void **a, const void *w, void *c, size_t row_bytes,
+                                  size_t panel_bytes, size_t offset_bytes, const void *zero,
+                                  const void *zero_data, const void *limits,
+                                  const struct xnn_qd8_quantization_params *scales);
+void eti_xnn_qd8_igemm_1x16__amx(size_t n_rows, size_t n_cols, size_t n_k, size_t taps_bytes,
+                                 const void **a, const void *w, void *c, size_t row_bytes,
+                                 size_t panel_bytes, size_t offset_bytes, const void *zero,
+                                 const void *zero_data, const void *limits,
+                                 const struct xnn_qd8_quantization_params *scales);
 
 // The qd8 kernels for 4-bit weights with a scale per group of k. n_k is a multiple of the group.
 void eti_xnn_qb4_gemm_6x16__avx2(size_t n_rows, size_t n_cols, size_t n_k, const void *a,

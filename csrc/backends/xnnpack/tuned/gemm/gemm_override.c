@@ -10,6 +10,7 @@
 #include <pthread.h>
 
 #include "backends/xnnpack/tuned/gemm/gemm_kernels.h"
+#include "kernels/micro/isa_select.h"
 #include "runtime/check.h"
 
 enum { COLS = ETI_XNN_GEMM_COLS };
@@ -70,6 +71,40 @@ const eti_xnn_gemm_table eti_xnn_gemm_tables[ETI_XNN_TABLES] = {
                            .gemm = (eti_xnn_fn)eti_xnn_qb4_gemm_6x16__avx2,
                            .gemm_1_row = (eti_xnn_fn)eti_xnn_qb4_gemm_6x16__avx2,
                            .pack_goi_blockwise = eti_xnn_qb4_pack_goi__avx2},
+    [ETI_XNN_QS8_AMX_TABLE] =
+        {.gemm_name = "qs8_qc8w_gemm_7x16c8",
+         .igemm_name = "qs8_qc8w_igemm_7x16c8",
+         .is_amx = true,
+         .find = xnn_init_qs8_qc8w_gemm_config,
+         .original_layout = {7, COLS, 3},
+         .layout = {ETI_XNN_AMX_ROWS, COLS, 2},
+         .original_gemm = (eti_xnn_fn)xnn_qs8_qc8w_gemm_minmax_fp32_ukernel_7x16c8__avx512vnni_prfm,
+         .original_igemm =
+             (eti_xnn_fn)xnn_qs8_qc8w_igemm_minmax_fp32_ukernel_7x16c8__avx512vnni_prfm,
+         .gemm = (eti_xnn_fn)eti_xnn_qs8_gemm_16x16__amx,
+         .igemm = (eti_xnn_fn)eti_xnn_qs8_igemm_16x16__amx,
+         .gemm_1_row = (eti_xnn_fn)eti_xnn_qs8_gemm_16x16__amx,
+         .igemm_1_row = (eti_xnn_fn)eti_xnn_qs8_igemm_1x16__amx,
+         .pack_name = "qs8_gemm_goi_w",
+         .pack_goi = eti_xnn_q8_pack_goi__avx2,
+         .pack_goki = eti_xnn_q8_pack_goki__avx2,
+         .packs_signed = true},
+    [ETI_XNN_QD8_AMX_TABLE] =
+        {.gemm_name = "qd8_f32_qc8w_gemm_10x16c8",
+         .igemm_name = "qd8_f32_qc8w_igemm_10x16c8",
+         .is_amx = true,
+         .find = xnn_init_qd8_f32_qc8w_gemm_config,
+         .original_layout = {10, COLS, 3},
+         .layout = {ETI_XNN_AMX_ROWS, COLS, 2},
+         .original_gemm = (eti_xnn_fn)xnn_qd8_f32_qc8w_gemm_minmax_ukernel_10x16c8__avx512vnni_prfm,
+         .original_igemm =
+             (eti_xnn_fn)xnn_qd8_f32_qc8w_igemm_minmax_ukernel_10x16c8__avx512vnni_prfm,
+         .gemm = (eti_xnn_fn)eti_xnn_qd8_gemm_16x16__amx,
+         .igemm = (eti_xnn_fn)eti_xnn_qd8_igemm_16x16__amx,
+         .gemm_1_row = (eti_xnn_fn)eti_xnn_qd8_gemm_16x16__amx,
+         .igemm_1_row = (eti_xnn_fn)eti_xnn_qd8_igemm_1x16__amx,
+         .pack_goi = eti_xnn_q8_pack_goi__avx2,
+         .pack_goki = eti_xnn_q8_pack_goki__avx2},
 };
 
 // ---- Reading a table
@@ -87,6 +122,19 @@ static bool holds_original(const struct xnn_gemm_config *config, const eti_xnn_g
   return config->mr == l->mr && config->nr == l->nr && config->log2_kr == l->log2_kr &&
          config->log2_sr == 0 && gemm_of(config, l->mr) == t->original_gemm &&
          igemm_of(config, l->mr) == t->original_igemm;
+}
+
+// A compiler of 2023 or later gives XNNPACK kernels for AMX too, which have a layout of their own:
+// 16 rows, and 64 columns by quads.
+static bool holds_amx(const struct xnn_gemm_config *config) {
+  return config->mr == ETI_XNN_AMX_ROWS && config->nr == 4 * COLS && config->log2_kr == 2 &&
+         config->log2_sr == 0;
+}
+
+static bool is_replaced(const struct xnn_gemm_config *config, const eti_xnn_gemm_table *t) {
+  return t->is_amx
+             ? eti_cpu_dot() == ETI_DOT_AMX && (holds_original(config, t) || holds_amx(config))
+             : holds_original(config, t);
 }
 
 static bool holds_tuned(const eti_xnn_gemm_table *t) {
@@ -111,8 +159,8 @@ static void set_kernels(struct xnn_gemm_config *config, size_t n_rows, eti_xnn_f
 
 static void override_table(const eti_xnn_gemm_table *t) {
   struct xnn_gemm_config *const config = (struct xnn_gemm_config *)(uintptr_t)t->find();
-  if (config == NULL || !holds_original(config, t)) return;
-  set_kernels(config, t->original_layout.mr, NULL, NULL);
+  if (config == NULL || !is_replaced(config, t)) return;
+  set_kernels(config, config->mr, NULL, NULL);
   set_kernels(config, t->layout.mr, t->gemm, t->igemm);
   if (t->gemm_1_row != NULL) set_kernels(config, 1, t->gemm_1_row, t->igemm_1_row);
   if (t->pack_goki != NULL) config->pack_igemm_goki = t->pack_goki;
@@ -122,18 +170,25 @@ static void override_table(const eti_xnn_gemm_table *t) {
     config->packed_stride_weights_and_biases = NULL;
   }
   if (t->pack_goi_blockwise != NULL) config->pack_gemm_goi_bl = t->pack_goi_blockwise;
+  if (t->packs_signed) {
+    config->pack_gemm_gio = (xnn_packw_gemm_gio_ukernel_fn)xnn_pack_qs8_gemm_gio_w;
+    config->pack_igemm_kgo = (xnn_pack_conv_kgo_w_fn)xnn_pack_qs8_conv_kgo_w;
+    config->pack_deconv_goki = (xnn_pack_deconv_goki_w_fn)xnn_pack_qs8_deconv_goki_w;
+  }
   config->mr = t->layout.mr;
   config->nr = t->layout.nr;
   config->log2_kr = t->layout.log2_kr;
   ET_ASSERT(holds_tuned(t));
 }
 
-// If the f32 table has other kernels than expected, all tables have.
+// If the f32 table has other kernels than expected, all tables have but those of AMX.
 static void override_all(void) {
   for (size_t i = 0; i < ETI_XNN_TABLES; i++) {
-    override_table(&eti_xnn_gemm_tables[i]);
-    if (i == ETI_XNN_F32_TABLE && !holds_tuned(&eti_xnn_gemm_tables[i])) return;
+    const eti_xnn_gemm_table *const t = &eti_xnn_gemm_tables[i];
+    if (t->is_amx || i == ETI_XNN_F32_TABLE || holds_tuned(&eti_xnn_gemm_tables[ETI_XNN_F32_TABLE]))
+      override_table(t);
   }
+  if (!holds_tuned(&eti_xnn_gemm_tables[ETI_XNN_F32_TABLE])) return;
   struct xnn_transpose_config *const config =
       (struct xnn_transpose_config *)(uintptr_t)xnn_init_transpose_config();
   if (config != NULL &&
@@ -161,7 +216,7 @@ static void add_name(const char *name, const char **names, size_t n, size_t *cou
 
 size_t eti_xnn_gemm_names(const char **names, size_t n) {
   size_t count = 0;
-  if (!eti_xnn_has_f32_gemm()) return 0;
+  eti_xnn_gemm_install();
   for (size_t i = 0; i < ETI_XNN_TABLES; i++) {
     const eti_xnn_gemm_table *const t = &eti_xnn_gemm_tables[i];
     if (!holds_tuned(t)) continue;

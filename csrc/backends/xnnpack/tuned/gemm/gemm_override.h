@@ -20,6 +20,7 @@ typedef struct eti_xnn_gemm_layout {
 typedef struct eti_xnn_gemm_table {
   const char *gemm_name, *igemm_name, *pack_name;  // of replaced functions; NULL: none
   bool is_scheduled;                               // kernels read an eti_xnn_q8_params
+  bool is_amx;                                     // kernels run on tiles of AMX
   const struct xnn_gemm_config *(*find)(void);
   eti_xnn_gemm_layout original_layout, layout;
   eti_xnn_fn original_gemm, original_igemm;  // of original_layout.mr rows
@@ -27,10 +28,20 @@ typedef struct eti_xnn_gemm_table {
   eti_xnn_fn gemm_1_row, igemm_1_row;        // NULL: XNNPACK's can read this layout
   xnn_packw_gemm_goi_ukernel_fn pack_goi;    // NULL: XNNPACK's, as the next two
   xnn_pack_conv_goki_w_fn pack_goki;
+  bool packs_signed;  // XNNPACK's other functions have to pack for signed rows of int8
   xnn_packw_gemm_goi_bl_ukernel_fn pack_goi_blockwise;
 } eti_xnn_gemm_table;
 
-enum { ETI_XNN_F32_TABLE, ETI_XNN_QS8_TABLE, ETI_XNN_QD8_TABLE, ETI_XNN_QB4_TABLE, ETI_XNN_TABLES };
+// Tables of one type are alternatives: at most one of them has its originals.
+enum {
+  ETI_XNN_F32_TABLE,
+  ETI_XNN_QS8_TABLE,
+  ETI_XNN_QD8_TABLE,
+  ETI_XNN_QB4_TABLE,
+  ETI_XNN_QS8_AMX_TABLE,
+  ETI_XNN_QD8_AMX_TABLE,
+  ETI_XNN_TABLES,
+};
 extern const eti_xnn_gemm_table eti_xnn_gemm_tables[ETI_XNN_TABLES];
 
 // eti_xnn_gemm_install replaces the kernels in the tables, once. eti_xnn_has_f32_gemm: whether the

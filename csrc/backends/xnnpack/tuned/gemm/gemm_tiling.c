@@ -8,6 +8,8 @@
 #include "backends/xnnpack/tuned/tuned.h"
 
 enum { COLS = ETI_XNN_GEMM_COLS, CACHE_BYTES = 512 << 10, TILES_PER_THREAD = 4 };
+// Processors with AMX have second-level caches of 2 MiB.
+enum { AMX_CACHE_BYTES = 1 << 20 };
 
 // The kernels read an eti_xnn_q8_params where XNNPACK's reshape has written its own parameters.
 _Static_assert(sizeof(eti_xnn_q8_params) <= sizeof(((struct gemm_context *)NULL)->params) &&
@@ -49,6 +51,18 @@ eti_xnn_tile eti_xnn_q8_tile(size_t n_rows, size_t n_cols, size_t weight_bytes, 
   size_t blocks = n_blocks, panels = divide_up(n_panels, divide_up(weight_bytes, CACHE_BYTES));
   cut_for_threads(&blocks, n_blocks, &panels, n_panels, n_threads);
   return (eti_xnn_tile){blocks * ETI_XNN_GEMM_ROWS, panels * COLS};
+}
+
+eti_xnn_tile eti_xnn_amx_tile(size_t n_rows, size_t n_cols, size_t row_bytes, size_t weight_bytes,
+                              size_t n_threads) {
+  enum { ROWS = 2 * ETI_XNN_AMX_ROWS, WIDTH = 2 * COLS };
+  const size_t n_pairs = divide_up(n_cols, WIDTH), n_blocks = divide_up(n_rows, ROWS);
+  size_t blocks = n_blocks, pairs = divide_up(n_pairs, divide_up(weight_bytes, AMX_CACHE_BYTES));
+  if (weight_bytes > n_rows * row_bytes)
+    cut_for_threads(&pairs, n_pairs, &blocks, n_blocks, n_threads);
+  else
+    cut_for_threads(&blocks, n_blocks, &pairs, n_pairs, n_threads);
+  return (eti_xnn_tile){blocks * ROWS, pairs * WIDTH};
 }
 
 // ---- Operators
@@ -115,8 +129,11 @@ static void tile_invocation(const product *p, struct compute_parameters *work, s
   const size_t outer = d == 1 ? work->range[0] : 1;
   const size_t sharing = outer < n_threads ? divide_up(n_threads, outer) : 1;
   const size_t weights = p->column_bytes * n_cols;
+  const size_t rows = p->row_bytes * p->n_taps;
   const eti_xnn_tile tile = p->table == &eti_xnn_gemm_tables[ETI_XNN_F32_TABLE]
                                 ? eti_xnn_f32_tile(n_rows, n_cols, p->row_bytes, weights, sharing)
+                            : p->table->is_amx
+                                ? eti_xnn_amx_tile(n_rows, n_cols, rows, weights, sharing)
                                 : eti_xnn_q8_tile(n_rows, n_cols, weights, sharing);
   work->tile[0] = tile.rows;
   work->tile[1] = tile.cols;

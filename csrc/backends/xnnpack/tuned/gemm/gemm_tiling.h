@@ -25,6 +25,11 @@ eti_xnn_tile eti_xnn_f32_tile(size_t n_rows, size_t n_cols, size_t row_bytes, si
 // and, if these are too few, columns into panels.
 eti_xnn_tile eti_xnn_q8_tile(size_t n_rows, size_t n_cols, size_t weight_bytes, size_t n_threads);
 
+// Integers on tiles of AMX: as above with blocks of 32 rows and 32 columns. For several threads
+// columns are cut first if the weights have more bytes than the rows, which are row_bytes each.
+eti_xnn_tile eti_xnn_amx_tile(size_t n_rows, size_t n_cols, size_t row_bytes, size_t weight_bytes,
+                              size_t n_threads);
+
 // Sets the tiles of a runtime's products by these rules, and schedules its int8 products; after
 // each reshape, as eti_xnn_tuned_after_reshape.
 void eti_xnn_gemm_after_reshape(xnn_runtime_t runtime, size_t n_threads,

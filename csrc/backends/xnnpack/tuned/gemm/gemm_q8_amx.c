@@ -1,0 +1,534 @@
+// gemm_q8_amx.c — int8 gemm and igemm for XNNPACK's operators on tiles of AMX: gemm_kernels.h says
+// when they are used. Compiled with AMX-TILE, AMX-INT8 and AVX-512 VNNI.
+//
+// A block is at most 32 rows x 32 columns: two tiles of rows by two panels of weights, whose quads
+// (four consecutive k of 16 columns) are the rows of a tile as XNNPACK packs them with nr = 16,
+// kr = 4. The sums of a block are stored, and its results are made while the tiles multiply the
+// next block: the units of tiles and of vectors work at the same time.
+//
+// Rows of a matrix are read in place. Rows of taps are first copied to the stack, slice by slice if
+// they are long; between slices the sums of 256 columns are kept in memory. Sums are int32, exact
+// in any order: results are the bits of XNNPACK's kernels.
+//
+// Packed weights are described in gemm_q8_avx2.c. If results are int8, tiles of sums begin with the
+// panel's int32 in each row.
+#include "backends/xnnpack/tuned/gemm/gemm_kernels.h"
+
+#include <immintrin.h>
+#include <stdalign.h>
+#include <string.h>
+
+#include "backends/xnnpack/tuned/xnn_private.h"
+#include "kernels/micro/amx_tiles.h"
+#include "runtime/check.h"
+
+#define INLINE static inline __attribute__((always_inline))
+
+enum { COLS = ETI_XNN_GEMM_COLS, BLOCK_ROWS = 2 * AMX_ROWS, BLOCK_COLS = 2 * COLS };
+
+// Quads of 16 columns, and of a tile.
+enum { QUAD = 4, QUAD_BYTES = QUAD * COLS, TILE_QUADS = AMX_BYTES / QUAD };
+
+// Bytes of a row that are copied at once, and the distance of copied rows: not a power of two,
+// because rows would then compete for the same sets of the cache.
+enum { SLICE = 1152, PITCH = SLICE + AMX_BYTES };
+
+// Blocks of columns whose sums are kept between slices.
+enum { KEPT = 8 };
+
+typedef int32_t block_sums[BLOCK_ROWS][BLOCK_COLS];
+
+typedef struct memory {
+  alignas(64) block_sums sums[KEPT];
+  alignas(64) int8_t rows[BLOCK_ROWS][PITCH];      // copied taps
+  alignas(64) int8_t last[BLOCK_ROWS][AMX_BYTES];  // the last step of rows
+} memory;
+
+// The left operand: a matrix, or taps.
+typedef struct lhs {
+  size_t n_rows, n_k, n_taps;
+  const int8_t *a;  // the matrix
+  size_t a_bytes;
+  const void *const *taps;  // NULL: a matrix
+  size_t together;          // rows whose taps lie together
+  size_t offset_bytes;
+  const void *zero, *zero_data;
+} lhs;
+
+typedef struct rhs {
+  size_t n_cols, panel_bytes, quads;  // quads of all taps
+  const int8_t *w;
+} rhs;
+
+typedef struct target {
+  uint8_t *c;
+  size_t row_bytes;
+  const void *limits;
+  const struct xnn_qd8_quantization_params *scales;  // of the rows; NULL: results are int8
+  size_t scales_step;                                // 0: all rows have the same
+} target;
+
+// ---- Slices of rows: whole taps, or some elements of one
+
+typedef struct slice {
+  size_t tap, n_taps, k, n_k;
+} slice;
+
+INLINE size_t quads_of(size_t n_k) {
+  return (n_k + QUAD - 1) / QUAD;
+}
+
+INLINE size_t quads_of_slice(const slice *s) {
+  return quads_of(s->n_k) * s->n_taps;
+}
+
+// Slices of nearly equal length.
+static slice slice_from(const lhs *a, size_t tap, size_t k) {
+  if (a->taps == NULL) return (slice){0, 1, 0, a->n_k};
+  const size_t padded = quads_of(a->n_k) * QUAD, left = a->n_taps - tap;
+  if (padded > SLICE) {
+    const size_t n = a->n_k - k;
+    return (slice){tap, 1, k, n < SLICE ? n : SLICE};
+  }
+  const size_t most = SLICE / padded, n_slices = (a->n_taps + most - 1) / most;
+  const size_t each = (a->n_taps + n_slices - 1) / n_slices;
+  return (slice){tap, each < left ? each : left, 0, a->n_k};
+}
+
+INLINE bool is_last_slice(const lhs *a, const slice *s) {
+  return s->tap + s->n_taps == a->n_taps && s->k + s->n_k == a->n_k;
+}
+
+static slice slice_after(const lhs *a, const slice *s) {
+  const size_t k = s->k + s->n_k;
+  return k < a->n_k ? slice_from(a, s->tap, k) : slice_from(a, s->tap + s->n_taps, 0);
+}
+
+// ---- Copies of rows
+
+// A mask of the first n of 64 bytes.
+INLINE __mmask64 first_bytes(size_t n) {
+  return n >= 64 ? ~(__mmask64)0 : ((__mmask64)1 << n) - 1;
+}
+
+// Copies n bytes, of which `mask` are the last 1 to 64.
+INLINE void copy(int8_t *to, const int8_t *from, size_t n, __mmask64 mask) {
+  for (; n > 64; n -= 64, to += 64, from += 64)
+    _mm512_storeu_si512((void *)to, _mm512_loadu_si512((const void *)from));
+  _mm512_mask_storeu_epi8((void *)to, mask, _mm512_maskz_loadu_epi8(mask, (const void *)from));
+}
+
+// Copies a slice of taps of a row. The last quad of a tap may end with anything: its weights are 0.
+INLINE void copy_taps_of_row(const lhs *a, const void *const *taps, const slice *s, int8_t *to) {
+  const size_t padded = quads_of(s->n_k) * QUAD;
+  const __mmask64 mask = first_bytes((s->n_k - 1) % 64 + 1);
+  for (size_t t = 0; t < s->n_taps; t++, taps += a->together, to += padded) {
+    const int8_t *const at = *taps;
+    const int8_t *const from = (const void *)at == a->zero ? a->zero_data : at + a->offset_bytes;
+    if (padded == QUAD)
+      memcpy(to, from + s->k, QUAD);
+    else if (s->n_k == 64)
+      _mm512_storeu_si512((void *)to, _mm512_loadu_si512((const void *)from));
+    else
+      copy(to, from + s->k, s->n_k, mask);
+  }
+}
+
+INLINE void copy_taps(const lhs *a, size_t row, size_t n_rows, const slice *s,
+                      int8_t to[BLOCK_ROWS][PITCH]) {
+  for (size_t i = 0; i < n_rows; i++) {
+    const size_t group = (row + i) / a->together, in_group = (row + i) % a->together;
+    const size_t first = (group * a->n_taps + s->tap) * a->together + in_group;
+    copy_taps_of_row(a, a->taps + first, s, to[i]);
+  }
+}
+
+// ---- Tiles
+
+// How a call is cut into blocks of rows and steps of quads. All have the same size, because sizes
+// of tiles are set once: the last blocks, tiles and steps overlap those before them.
+typedef struct cut {
+  size_t rows, tile_rows;  // of a block; its second tile ends with it
+  size_t quads, n_steps;
+  size_t again;  // quads of the last step that belong to the step before
+} cut;
+
+static cut cut_of(size_t n_rows, size_t quads) {
+  cut c;
+  const size_t n_blocks = (n_rows + BLOCK_ROWS - 1) / BLOCK_ROWS;
+  c.rows = (n_rows + n_blocks - 1) / n_blocks;
+  c.tile_rows = c.rows > AMX_ROWS ? (c.rows + 1) / 2 : c.rows;
+  c.n_steps = (quads + TILE_QUADS - 1) / TILE_QUADS;
+  c.quads = (quads + c.n_steps - 1) / c.n_steps;
+  c.again = c.n_steps * c.quads - quads;
+  return c;
+}
+
+// Sums are tiles 0 to 3, rows 4 and 5, weights 6 and 7.
+static void begin_tiles(const cut *c) {
+  amx_config sizes = {.palette = 1};
+  for (size_t i = 0; i < 4; i++) amx_set(&sizes, i, c->tile_rows, COLS * sizeof(int32_t));
+  for (size_t i = 0; i < 2; i++) {
+    amx_set(&sizes, 4 + i, c->tile_rows, c->quads * QUAD);
+    amx_set(&sizes, 6 + i, c->quads, QUAD_BYTES);
+  }
+  amx_begin(&sizes);
+}
+
+// The rows of a block. Its last step has others, where elements are multiplied again.
+typedef struct block_rows {
+  const int8_t *at, *last;
+  size_t step, last_step;  // bytes from row to row
+} block_rows;
+
+static void copy_last(const cut *c, block_rows *rows, int8_t to[BLOCK_ROWS][AMX_BYTES]) {
+  const size_t start = (c->n_steps - 1) * c->quads - c->again, n = c->quads * QUAD;
+  rows->last = rows->at + start * QUAD;
+  rows->last_step = rows->step;
+  if (c->again == 0) return;
+  const __mmask64 mask = first_bytes(n) & ~first_bytes(c->again * QUAD);
+  for (size_t i = 0; i < c->rows; i++) {
+    const void *const from = rows->last + i * rows->step;
+    _mm512_store_si512((void *)to[i], _mm512_maskz_loadu_epi8(mask, from));
+  }
+  rows->last = to[0];
+  rows->last_step = AMX_BYTES;
+}
+
+// ---- Results
+
+// A block of sums whose results are to be made.
+typedef struct results {
+  const int32_t (*sums)[BLOCK_COLS];
+  size_t n_rows, done;  // rows
+  uint8_t *c;
+  const target *to;
+  const int32_t *init[2];  // of its panels
+  const float *factors[2];
+  __mmask32 columns;
+  bool is_small;  // no product overflows an int32
+  const struct xnn_qd8_quantization_params *scales;
+} results;
+
+INLINE __m512i scaled(const int32_t *sums, __m512 factors, bool is_small, __m512 most) {
+  const __m512 v = _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_load_si512(sums)), factors);
+  return _mm512_cvtps_epi32(is_small ? v : _mm512_min_ps(v, most));
+}
+
+// sum * scale, rounded to even, within the limits: two rows at a time, of which the last may be
+// made again. A product that does not overflow saturates when it is packed.
+INLINE void finish_bytes(results *r, size_t n, bool is_small) {
+  const union xnn_qs8_qc8w_conv_minmax_params *const limits = r->to->limits;
+  const int32_t zero_point = limits->fp32_scalar.output_zero_point;
+  const int32_t output_max = limits->fp32_scalar.output_max;
+  const __m512 most = _mm512_set1_ps((float)(output_max - zero_point));
+  const __m512i offset = _mm512_set1_epi16((int16_t)zero_point);
+  const __m512i least = _mm512_set1_epi8((int8_t)limits->fp32_scalar.output_min);
+  const __m512i most_bytes = _mm512_set1_epi8((int8_t)output_max);
+  const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+  const __m512 factors0 = _mm512_load_ps(r->factors[0]), factors1 = _mm512_load_ps(r->factors[1]);
+  for (const size_t end = r->done + n < r->n_rows ? r->done + n : r->n_rows; r->done < end;
+       r->done += 2) {
+    const bool is_odd = r->done + 1 == r->n_rows;
+    const size_t i = r->done, next = is_odd ? i : i + 1;
+    const int32_t *const s0 = r->sums[i], *const s1 = r->sums[next];
+    const __m512i a0 = scaled(s0, factors0, is_small, most);
+    const __m512i a1 = scaled(s0 + COLS, factors1, is_small, most);
+    const __m512i b0 = scaled(s1, factors0, is_small, most);
+    const __m512i b1 = scaled(s1 + COLS, factors1, is_small, most);
+    const __m512i a = _mm512_adds_epi16(_mm512_packs_epi32(a0, a1), offset);
+    const __m512i b = _mm512_adds_epi16(_mm512_packs_epi32(b0, b1), offset);
+    __m512i bytes = _mm512_max_epi8(_mm512_packs_epi16(a, b), least);
+    if (is_small) bytes = _mm512_min_epi8(bytes, most_bytes);
+    bytes = _mm512_permutexvar_epi32(order, bytes);
+    uint8_t *const c = r->c + i * r->to->row_bytes;
+    _mm256_mask_storeu_epi8(c, r->columns, _mm512_castsi512_si256(bytes));
+    _mm256_mask_storeu_epi8(c + (next - i) * r->to->row_bytes, r->columns,
+                            _mm512_extracti64x4_epi64(bytes, 1));
+  }
+}
+
+// sum * the row's scale * the column's + its bias, within the limits.
+INLINE void finish_floats(results *r, size_t n) {
+  const union xnn_f32_minmax_params *const limits = r->to->limits;
+  const __m512 least = _mm512_set1_ps(limits->scalar.min);
+  const __m512 most = _mm512_set1_ps(limits->scalar.max);
+  for (const size_t end = r->done + n < r->n_rows ? r->done + n : r->n_rows; r->done < end;
+       r->done++) {
+    const struct xnn_qd8_quantization_params *const row = r->scales + r->done * r->to->scales_step;
+    const __m512i zero_point = _mm512_set1_epi32(row->zero_point);
+    const __m512 scale = _mm512_set1_ps(row->inv_scale);
+    float *const c = (float *)(void *)(r->c + r->done * r->to->row_bytes);
+    for (size_t p = 0; p < 2; p++) {
+      const __m512i shift = _mm512_mullo_epi32(_mm512_load_si512(r->init[p]), zero_point);
+      const __m512i sum = _mm512_add_epi32(_mm512_load_si512(r->sums[r->done] + p * COLS), shift);
+      const __m512 v =
+          _mm512_fmadd_ps(_mm512_mul_ps(_mm512_cvtepi32_ps(sum), scale),
+                          _mm512_load_ps(r->factors[p]), _mm512_load_ps(r->factors[p] + COLS));
+      _mm512_mask_storeu_ps(c + p * COLS, (__mmask16)(r->columns >> p * COLS),
+                            _mm512_min_ps(_mm512_max_ps(v, least), most));
+    }
+  }
+}
+
+// The results of n more rows.
+INLINE void finish_rows(results *r, size_t n, bool is_float) {
+  if (is_float)
+    finish_floats(r, n);
+  else if (r->is_small)
+    finish_bytes(r, n, true);
+  else
+    finish_bytes(r, n, false);
+}
+
+// ---- Sums
+
+// A block of columns.
+typedef struct block_panels {
+  const int8_t *w[2];  // of the slice
+  bool are_two;
+} block_panels;
+
+INLINE void begin_sums(const cut *c, const int32_t (*from)[BLOCK_COLS], size_t step,
+                       const block_panels *w) {
+  const size_t second = c->rows - c->tile_rows;
+  const char *const low = (const char *)from, *const high = low + second * step;
+  AMX_LOAD(0, low, step);
+  if (w->are_two) AMX_LOAD(1, low + QUAD_BYTES, step);
+  if (second == 0) return;
+  AMX_LOAD(2, high, step);
+  if (w->are_two) AMX_LOAD(3, high + QUAD_BYTES, step);
+}
+
+INLINE void store_sums(const cut *c, int32_t (*to)[BLOCK_COLS], const block_panels *w) {
+  const size_t second = c->rows - c->tile_rows;
+  AMX_STORE(to[0], sizeof to[0], 0);
+  if (w->are_two) AMX_STORE(to[0] + COLS, sizeof to[0], 1);
+  if (second == 0) return;
+  AMX_STORE(to[second], sizeof to[0], 2);
+  if (w->are_two) AMX_STORE(to[second] + COLS, sizeof to[0], 3);
+}
+
+// Adds the products of all steps, and makes results of an earlier block in the meantime.
+INLINE void add_steps(const cut *c, const block_rows *rows, const block_panels *w, results *before,
+                      bool is_float) {
+  const size_t second = c->rows - c->tile_rows;
+  const size_t finished_per_step = ((before->n_rows + 1) / 2 + c->n_steps - 1) / c->n_steps * 2;
+  const int8_t *at = rows->at, *w0 = w->w[0], *w1 = w->w[1];
+  size_t step = rows->step;
+  for (size_t i = 0; i < c->n_steps; i++) {
+    if (i + 1 == c->n_steps) {
+      at = rows->last;
+      step = rows->last_step;
+      w0 -= c->again * QUAD_BYTES;
+      w1 -= c->again * QUAD_BYTES;
+    }
+    AMX_LOAD(4, at, step);
+    AMX_LOAD(6, w0, QUAD_BYTES);
+    AMX_DOT_I8_I8(0, 4, 6);
+    if (w->are_two) {
+      AMX_LOAD(7, w1, QUAD_BYTES);
+      AMX_DOT_I8_I8(1, 4, 7);
+    }
+    if (second > 0) {
+      AMX_LOAD(5, at + second * step, step);
+      AMX_DOT_I8_I8(2, 5, 6);
+      if (w->are_two) AMX_DOT_I8_I8(3, 5, 7);
+    }
+    finish_rows(before, finished_per_step, is_float);
+    at += c->quads * QUAD;
+    w0 += c->quads * QUAD_BYTES;
+    w1 += c->quads * QUAD_BYTES;
+  }
+}
+
+// ---- Calls
+
+INLINE results results_of(const rhs *w, size_t row, size_t n_rows, size_t first, bool is_float,
+                          const target *to, const int32_t (*sums)[BLOCK_COLS]) {
+  const size_t n = w->n_cols - first;
+  results r = {.sums = sums, .n_rows = n_rows, .to = to};
+  r.columns = n >= BLOCK_COLS ? ~(__mmask32)0 : ((__mmask32)1 << n) - 1;
+  r.c = to->c + row * to->row_bytes + first * (is_float ? sizeof(float) : 1);
+  if (is_float) r.scales = to->scales + row * to->scales_step;
+  for (size_t p = 0; p < 2; p++) {
+    const size_t i = first / COLS + (n > COLS ? p : 0);
+    const int8_t *const panel = w->w + i * w->panel_bytes;
+    r.init[p] = (const int32_t *)(const void *)panel;
+    r.factors[p] = (const float *)(const void *)(panel + (w->quads + 1) * QUAD_BYTES);
+  }
+  const __m512 one = _mm512_set1_ps(1.0f);
+  r.is_small = (_mm512_cmp_ps_mask(_mm512_load_ps(r.factors[0]), one, _CMP_NLT_UQ) |
+                _mm512_cmp_ps_mask(_mm512_load_ps(r.factors[1]), one, _CMP_NLT_UQ)) == 0;
+  return r;
+}
+
+INLINE block_panels panels_of(const rhs *w, size_t first, size_t quads_done) {
+  const int8_t *const w0 = w->w + first / COLS * w->panel_bytes + (quads_done + 1) * QUAD_BYTES;
+  const bool are_two = w->n_cols - first > COLS;
+  return (block_panels){{w0, are_two ? w0 + w->panel_bytes : w0}, are_two};
+}
+
+// Blocks `first` to `end` of columns by a slice of a block of rows.
+INLINE void multiply_slice(const cut *c, const block_rows *rows, size_t row, const rhs *w,
+                           size_t first, size_t end, size_t quads_done, bool is_end, bool is_float,
+                           const target *to, block_sums sums[KEPT], results *before) {
+  for (size_t i = first; i < end; i++) {
+    const size_t column = i * BLOCK_COLS;
+    block_sums *const kept = &sums[i % KEPT];
+    const block_panels panels = panels_of(w, column, quads_done);
+    const results mine = results_of(w, row, c->rows, column, is_float, to, *kept);
+    if (quads_done > 0) {
+      begin_sums(c, *kept, sizeof(*kept)[0], &panels);
+    } else if (is_float) {
+      AMX_ZERO(0);
+      AMX_ZERO(1);
+      AMX_ZERO(2);
+      AMX_ZERO(3);
+    } else {
+      AMX_LOAD(0, mine.init[0], 0);
+      AMX_LOAD(1, mine.init[1], 0);
+      AMX_LOAD(2, mine.init[0], 0);
+      AMX_LOAD(3, mine.init[1], 0);
+    }
+    add_steps(c, rows, &panels, before, is_float);
+    store_sums(c, *kept, &panels);
+    if (is_end) *before = mine;
+  }
+}
+
+INLINE void multiply_all(const lhs *a, const rhs *w, bool is_float, const target *to) {
+  ET_ASSERT(a->n_rows > 0 && w->n_cols > 0 && a->n_k > 0 && a->n_taps > 0);
+  ET_ASSERT((a->a != NULL || a->taps != NULL) && w->w != NULL && to->c != NULL);
+  ET_ASSERT(to->limits != NULL && is_float == (to->scales != NULL));
+  memory m;
+  const size_t n_blocks = (w->n_cols + BLOCK_COLS - 1) / BLOCK_COLS;
+  const slice all = slice_from(a, 0, 0);
+  const bool is_whole = is_last_slice(a, &all);
+  const size_t at_once = is_whole ? n_blocks : KEPT;
+  cut c = cut_of(a->n_rows, quads_of_slice(&all));
+  begin_tiles(&c);
+  results before = results_of(w, 0, 0, 0, is_float, to, m.sums[0]);  // of no rows
+  for (size_t row = 0; row < a->n_rows; row += c.rows) {
+    const size_t at = row + c.rows < a->n_rows ? row : a->n_rows - c.rows;
+    for (size_t first = 0; first < n_blocks; first += at_once) {
+      const size_t end = first + at_once < n_blocks ? first + at_once : n_blocks;
+      size_t done = 0;
+      for (slice s = all;; s = slice_after(a, &s)) {
+        const size_t quads = quads_of_slice(&s);
+        const bool is_end = is_last_slice(a, &s);
+        block_rows rows = {.at = a->a + at * a->a_bytes, .step = a->a_bytes};
+        if (!is_whole) {
+          finish_rows(&before, BLOCK_ROWS, is_float);
+          c = cut_of(a->n_rows, quads);
+          begin_tiles(&c);
+        }
+        if (a->taps != NULL) {
+          copy_taps(a, at, c.rows, &s, m.rows);
+          rows = (block_rows){.at = m.rows[0], .step = PITCH};
+        }
+        copy_last(&c, &rows, m.last);
+        multiply_slice(&c, &rows, at, w, first, end, done, is_end, is_float, to, m.sums, &before);
+        if (is_end) break;
+        done += quads;
+      }
+    }
+  }
+  finish_rows(&before, BLOCK_ROWS, is_float);
+  amx_end();
+}
+
+INLINE rhs rhs_of(const void *w, size_t n_cols, size_t quads, bool is_float) {
+  ET_ASSERT((uintptr_t)w % 64 == 0);
+  return (rhs){n_cols, (quads + (is_float ? 3 : 2)) * QUAD_BYTES, quads, w};
+}
+
+INLINE void multiply_matrix(const lhs *a, const void *w, size_t n_cols, bool is_float,
+                            const target *to) {
+  const rhs weights = rhs_of(w, n_cols, quads_of(a->n_k), is_float);
+  multiply_all(a, &weights, is_float, to);
+}
+
+INLINE void multiply_taps(lhs a, size_t taps_bytes, const void *w, size_t n_cols, bool is_float,
+                          const target *to) {
+  ET_ASSERT(taps_bytes % (a.together * sizeof *a.taps) == 0);
+  a.n_taps = taps_bytes / sizeof *a.taps / a.together;
+  const rhs weights = rhs_of(w, n_cols, quads_of(a.n_k) * a.n_taps, is_float);
+  multiply_all(&a, &weights, is_float, to);
+}
+
+void eti_xnn_qs8_gemm_16x16__amx(size_t n_rows, size_t n_cols, size_t n_k, const void *a,
+                                 size_t a_bytes, const void *w, void *c, size_t row_bytes,
+                                 size_t panel_bytes, const void *limits) {
+  ET_ASSERT(panel_bytes == COLS);
+  (void)panel_bytes;
+  const lhs from = {.n_rows = n_rows, .n_k = n_k, .n_taps = 1, .a = a, .a_bytes = a_bytes};
+  const target to = {c, row_bytes, limits, NULL, 0};
+  multiply_matrix(&from, w, n_cols, false, &to);
+}
+
+void eti_xnn_qd8_gemm_16x16__amx(size_t n_rows, size_t n_cols, size_t n_k, const void *a,
+                                 size_t a_bytes, const void *w, void *c, size_t row_bytes,
+                                 size_t panel_bytes, const void *limits,
+                                 const struct xnn_qd8_quantization_params *scales) {
+  ET_ASSERT(panel_bytes == COLS * sizeof(float));
+  (void)panel_bytes;
+  const lhs from = {.n_rows = n_rows, .n_k = n_k, .n_taps = 1, .a = a, .a_bytes = a_bytes};
+  const target to = {c, row_bytes, limits, scales, 1};
+  multiply_matrix(&from, w, n_cols, true, &to);
+}
+
+#define TAPS(together_, zero_data_) \
+  {.n_rows = n_rows,                \
+   .n_k = n_k,                      \
+   .taps = (const void *const *)a,  \
+   .together = (together_),         \
+   .offset_bytes = offset_bytes,    \
+   .zero = zero,                    \
+   .zero_data = (zero_data_)}
+
+void eti_xnn_qs8_igemm_16x16__amx(size_t n_rows, size_t n_cols, size_t n_k, size_t taps_bytes,
+                                  const void **a, const void *w, void *c, size_t row_bytes,
+                                  size_t panel_bytes, size_t offset_bytes, const void *zero,
+                                  const void *limits) {
+  ET_ASSERT(panel_bytes == COLS);
+  (void)panel_bytes;
+  const lhs from = TAPS(ETI_XNN_AMX_ROWS, zero);
+  const target to = {c, row_bytes, limits, NULL, 0};
+  multiply_taps(from, taps_bytes, w, n_cols, false, &to);
+}
+
+void eti_xnn_qs8_igemm_1x16__amx(size_t n_rows, size_t n_cols, size_t n_k, size_t taps_bytes,
+                                 const void **a, const void *w, void *c, size_t row_bytes,
+                                 size_t panel_bytes, size_t offset_bytes, const void *zero,
+                                 const void *limits) {
+  ET_ASSERT(panel_bytes == COLS);
+  (void)panel_bytes;
+  const lhs from = TAPS(1, zero);
+  const target to = {c, row_bytes, limits, NULL, 0};
+  multiply_taps(from, taps_bytes, w, n_cols, false, &to);
+}
+
+void eti_xnn_qd8_igemm_16x16__amx(size_t n_rows, size_t n_cols, size_t n_k, size_t taps_bytes,
+                                  const void **a, const void *w, void *c, size_t row_bytes,
+                                  size_t panel_bytes, size_t offset_bytes, const void *zero,
+                                  const void *zero_data, const void *limits,
+                                  const struct xnn_qd8_quantization_params *scales) {
+  ET_ASSERT(panel_bytes == COLS * sizeof(float));
+  (void)panel_bytes;
+  const lhs from = TAPS(ETI_XNN_AMX_ROWS, zero_data);
+  const target to = {c, row_bytes, limits, scales, 0};
+  multiply_taps(from, taps_bytes, w, n_cols, true, &to);
+}
+
+void eti_xnn_qd8_igemm_1x16__amx(size_t n_rows, size_t n_cols, size_t n_k, size_t taps_bytes,
+                                 const void **a, const void *w, void *c, size_t row_bytes,
+                                 size_t panel_bytes, size_t offset_bytes, const void *zero,
+                                 const void *zero_data, const void *limits,
+                                 const struct xnn_qd8_quantization_params *scales) {
+  ET_ASSERT(panel_bytes == COLS * sizeof(float));
+  (void)panel_bytes;
+  const lhs from = TAPS(1, zero_data);
+  const target to = {c, row_bytes, limits, scales, 0};
+  multiply_taps(from, taps_bytes, w, n_cols, true, &to);
+}

@@ -3,10 +3,11 @@
 #include "backends/xnnpack/tuned/conv_stem/conv_stem.h"
 
 #include "backends/xnnpack/tuned/dwconv/dwconv.h"
+#include "backends/xnnpack/tuned/gemm/gemm_override.h"
 #include "backends/xnnpack/tuned/own_node.h"
 #include "runtime/bytes.h"
 
-enum { WIDEN_ROWS = 16 };  // of the image per tile: a few microseconds
+enum { PAD_ROWS = 16 };  // of the image per tile: a few microseconds
 
 ETI_XNN_FITS_CONTEXT(eti_xnn_conv_stem);
 
@@ -20,12 +21,18 @@ static void set_context(struct xnn_operator *op, const eti_xnn_conv_stem *conv) 
   eti_xnn_set_context(op, conv, sizeof *conv);
 }
 
-static void run_widen(void *conv, size_t first, size_t count) {
-  eti_xnn_qs8_conv_stem_widen__avx2(conv, first, count);
+// The kernels of this processor; NULL: XNNPACK's.
+static const eti_xnn_conv_stem_kernels *kernels(void) {
+  if (eti_xnn_has_qs8_dwconv_avx2()) return &eti_xnn_qs8_conv_stem__avx2;
+  return eti_xnn_has_qs8_gemm_amx() ? &eti_xnn_qs8_conv_stem__amx : NULL;
+}
+
+static void run_pad(void *conv, size_t first, size_t count) {
+  kernels()->pad(conv, first, count);
 }
 
 static void run_conv(void *conv, size_t first, size_t count) {
-  eti_xnn_qs8_conv_stem__avx2(conv, first, count);
+  kernels()->convolve(conv, first, count);
 }
 
 // ---- Creation
@@ -73,12 +80,11 @@ static enum xnn_status pack_weights(const struct xnn_node *node, const struct xn
   enum xnn_status status = xnn_status_unsupported_parameter;
   if (fill_scales(&values[node->inputs[0]], filter, &values[node->outputs[0]], conv->n_filters,
                   scales)) {
-    void *const packed = xnn_allocate_simd_memory(eti_xnn_qs8_conv_stem_weight_bytes(conv));
+    void *const packed = xnn_allocate_simd_memory(kernels()->weight_bytes(conv));
     status = packed == NULL ? xnn_status_out_of_memory : xnn_status_success;
     if (packed != NULL)
-      eti_xnn_qs8_conv_stem_pack(conv, filter->data,
-                                 node->num_inputs > 2 ? values[node->inputs[2]].data : NULL, scales,
-                                 packed);
+      kernels()->pack(conv, filter->data,
+                      node->num_inputs > 2 ? values[node->inputs[2]].data : NULL, scales, packed);
     conv->weights = packed;
   }
   xnn_release_simd_memory(scales);
@@ -102,7 +108,7 @@ static enum xnn_status create(const struct xnn_node *node, const struct xnn_valu
                  : xnn_operator_type_convolution_nhwc_qs8;
   op->ukernel.type = xnn_microkernel_type_igemm;
   op->packed_weights.pointer = (void *)(uintptr_t)conv.weights;
-  op->compute[0] = eti_xnn_over_rows(run_widen, WIDEN_ROWS);
+  op->compute[0] = eti_xnn_over_rows(run_pad, PAD_ROWS);
   op->compute[1] = eti_xnn_over_rows(run_conv, 1);
   set_context(op, &conv);
   opdata->operator_objects[0] = op;
@@ -116,8 +122,8 @@ static size_t output_size(size_t padded, size_t kernel, size_t dilation, size_t 
   return padded < reach ? 1 : (padded - reach) / stride + 1;
 }
 
-// Whether the size of the widened images fits. No side is longer than the image and two windows.
-static bool fits_widened(const eti_xnn_conv_stem *conv, size_t n_images) {
+// Whether the size of the padded images fits. No side is longer than the image and two windows.
+static bool fits_padded(const eti_xnn_conv_stem *conv, size_t n_images) {
   const size_t row_elements = conv->padding[3] + conv->width + conv->padding[1];
   size_t n;
   return eti_mul(row_elements, conv->n_channels, &n) &&
@@ -140,11 +146,13 @@ static enum xnn_status reshape(struct xnn_operator_data *opdata, struct xnn_valu
   conv.y_width = output_size(conv.width + conv.padding[1] + conv.padding[3], conv.kernel[1], 1,
                              conv.stride[1]);
   set_context(op, &conv);
-  if (!fits_widened(&conv, n_images)) return xnn_status_out_of_memory;
+  if (!fits_padded(&conv, n_images)) return xnn_status_out_of_memory;
   op->compute[0].range[0] = n_images * eti_xnn_qs8_conv_stem_rows(&conv);
   op->compute[1].range[0] = n_images * conv.y_height;
+  const size_t rows = kernels()->results_of_a_tile / conv.y_width;
+  op->compute[1].tile[0] = rows > 0 ? rows : 1;
   op->state = xnn_run_state_needs_setup;
-  opdata->workspace_size = n_images * eti_xnn_qs8_conv_stem_wide_bytes(&conv);
+  opdata->workspace_size = n_images * kernels()->padded_bytes(&conv);
   opdata->workspace_alignment = XNN_ALLOCATION_ALIGNMENT;
   output->shape = (struct xnn_shape){
       .num_dims = 4, .dim = {n_images, conv.y_height, conv.y_width, conv.n_filters}};
@@ -197,15 +205,18 @@ void eti_xnn_conv_stem_tune(xnn_subgraph_t subgraph) {
   if (!is_int8(subgraph->values, node) || subgraph->values[node->inputs[1]].data == NULL ||
       node->params.convolution_2d.groups != 1 || node->params.convolution_2d.dilation_width != 1 ||
       node->params.convolution_2d.group_input_channels > ETI_XNN_STEM_CHANNELS ||
-      !has_small_padding(node) || !eti_xnn_has_qs8_dwconv_avx2())
+      !has_small_padding(node) || kernels() == NULL)
     return;
+  const eti_xnn_conv_stem conv =
+      conv_of_node(node, &subgraph->values[node->inputs[0]], &subgraph->values[node->outputs[0]]);
+  if (kernels()->fits != NULL && !kernels()->fits(&conv)) return;
   node->create = create;
   node->reshape = reshape;
   node->setup = set_up;
 }
 
 size_t eti_xnn_conv_stem_names(const char **names, size_t n) {
-  if (!eti_xnn_has_qs8_dwconv_avx2()) return 0;
+  if (kernels() == NULL) return 0;
   if (n > 0) names[0] = "qs8_igemm_of_few_channels";
   return 1;
 }

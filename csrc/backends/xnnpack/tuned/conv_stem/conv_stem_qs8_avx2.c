@@ -15,12 +15,8 @@ static size_t pitch(const eti_xnn_conv_stem *conv) {  // elements of a row with 
   return (conv->padding[3] + conv->width + conv->padding[1]) * conv->n_channels;
 }
 
-size_t eti_xnn_qs8_conv_stem_rows(const eti_xnn_conv_stem *conv) {
-  return conv->padding[0] + conv->height + conv->padding[2];
-}
-
 // Rounded so that images can follow each other.
-size_t eti_xnn_qs8_conv_stem_wide_bytes(const eti_xnn_conv_stem *conv) {
+static size_t padded_bytes(const eti_xnn_conv_stem *conv) {
   const size_t n = eti_xnn_qs8_conv_stem_rows(conv) * pitch(conv) + SLACK;
   return (n + WIDEN - 1) / WIDEN * WIDEN * sizeof(int16_t);
 }
@@ -36,7 +32,7 @@ static size_t block_bytes(const eti_xnn_conv_stem *conv) {
   return conv->kernel[0] * pairs_of_row(conv) * ETI_PAIRS_BYTES + 2 * ETI_CHANNELS_BYTES;
 }
 
-size_t eti_xnn_qs8_conv_stem_weight_bytes(const eti_xnn_conv_stem *conv) {
+static size_t weight_bytes(const eti_xnn_conv_stem *conv) {
   return (conv->n_filters + ETI_CHANNELS - 1) / ETI_CHANNELS * block_bytes(conv);
 }
 
@@ -52,13 +48,13 @@ static void pack_filter(const eti_xnn_conv_stem *conv, const int8_t *weights, si
   }
 }
 
-void eti_xnn_qs8_conv_stem_pack(const eti_xnn_conv_stem *conv, const int8_t *weights,
-                                const int32_t *biases, const float *scales, void *packed) {
+static void pack(const eti_xnn_conv_stem *conv, const int8_t *weights, const int32_t *biases,
+                 const float *scales, void *packed) {
   ET_ASSERT(conv->n_channels > 0 && conv->n_channels <= ETI_XNN_STEM_CHANNELS);
   ET_ASSERT(conv->n_filters > 0 && weights != NULL && scales != NULL && packed != NULL);
   const size_t filter_bytes = conv->kernel[0] * conv->kernel[1] * conv->n_channels;
   const size_t bytes = block_bytes(conv);
-  memset(packed, 0, eti_xnn_qs8_conv_stem_weight_bytes(conv));
+  memset(packed, 0, weight_bytes(conv));
   for (size_t f = 0; f < conv->n_filters; f++) {
     uint8_t *const block = (uint8_t *)packed + f / ETI_CHANNELS * bytes;
     const size_t lane = eti_lane_of(f % ETI_CHANNELS);
@@ -82,16 +78,15 @@ INLINE void widen_row(const int8_t *from, size_t n, int16_t zero_point, int16_t 
   for (; i < n; i++) to[i] = (int16_t)(from[i] - zero_point);
 }
 
-void eti_xnn_qs8_conv_stem_widen__avx2(const eti_xnn_conv_stem *conv, size_t first, size_t count) {
+static void widen(const eti_xnn_conv_stem *conv, size_t first, size_t count) {
   ET_ASSERT(count > 0 && conv->width > 0 && conv->height > 0 && conv->n_channels > 0);
   ET_ASSERT(conv->x != NULL && conv->wide != NULL);
   const size_t rows = eti_xnn_qs8_conv_stem_rows(conv), n_wide = pitch(conv);
   const size_t left = conv->padding[3] * conv->n_channels, n = conv->width * conv->n_channels;
   for (size_t i = first; i < first + count; i++) {
     const size_t image = i / rows, row = i % rows;
-    int16_t *const to = (int16_t *)(void *)((uint8_t *)conv->wide +
-                                            image * eti_xnn_qs8_conv_stem_wide_bytes(conv)) +
-                        row * n_wide;
+    int16_t *const to =
+        (int16_t *)(void *)((uint8_t *)conv->wide + image * padded_bytes(conv)) + row * n_wide;
     const bool is_last = row + 1 == rows;
     if (row < conv->padding[0] || row - conv->padding[0] >= conv->height) {
       memset(to, 0, (n_wide + (is_last ? SLACK : 0)) * sizeof *to);
@@ -156,11 +151,11 @@ static void convolve_row(const eti_xnn_conv_stem *conv, window w, eti_target t) 
   }
 }
 
-void eti_xnn_qs8_conv_stem__avx2(const eti_xnn_conv_stem *conv, size_t first, size_t count) {
+static void convolve_rows(const eti_xnn_conv_stem *conv, size_t first, size_t count) {
   ET_ASSERT(count > 0 && conv->y_width > 0 && conv->n_filters > 0 && conv->n_channels > 0);
   ET_ASSERT(conv->wide != NULL && conv->y != NULL && conv->weights != NULL);
   ET_ASSERT(eti_is_aligned(conv->weights, sizeof(__m256i)));
-  const size_t n_wide = pitch(conv), image_bytes = eti_xnn_qs8_conv_stem_wide_bytes(conv);
+  const size_t n_wide = pitch(conv), image_bytes = padded_bytes(conv);
   for (size_t i = first; i < first + count; i++) {
     const size_t image = i / conv->y_height, row = i % conv->y_height;
     const int16_t *const wide =
@@ -175,3 +170,11 @@ void eti_xnn_qs8_conv_stem__avx2(const eti_xnn_conv_stem *conv, size_t first, si
                                &conv->limits));
   }
 }
+
+const eti_xnn_conv_stem_kernels eti_xnn_qs8_conv_stem__avx2 = {
+    .padded_bytes = padded_bytes,
+    .weight_bytes = weight_bytes,
+    .pack = pack,
+    .pad = widen,
+    .convolve = convolve_rows,
+};

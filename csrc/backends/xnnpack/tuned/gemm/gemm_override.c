@@ -208,6 +208,11 @@ bool eti_xnn_has_f32_gemm(void) {
   return holds_tuned(&eti_xnn_gemm_tables[ETI_XNN_F32_TABLE]);
 }
 
+bool eti_xnn_has_qs8_gemm_amx(void) {
+  eti_xnn_gemm_install();
+  return holds_tuned(&eti_xnn_gemm_tables[ETI_XNN_QS8_AMX_TABLE]);
+}
+
 static void add_name(const char *name, const char **names, size_t n, size_t *count) {
   if (name == NULL) return;
   if (*count < n) names[*count] = name;

@@ -45,9 +45,10 @@ enum {
 extern const eti_xnn_gemm_table eti_xnn_gemm_tables[ETI_XNN_TABLES];
 
 // eti_xnn_gemm_install replaces the kernels in the tables, once. eti_xnn_has_f32_gemm: whether the
-// f32 table has the tuned ones.
+// f32 table has the tuned ones; eti_xnn_has_qs8_gemm_amx: whether that of int8 has those of AMX.
 void eti_xnn_gemm_install(void);
 bool eti_xnn_has_f32_gemm(void);
+bool eti_xnn_has_qs8_gemm_amx(void);
 
 // Names of the functions that are replaced, as eti_xnn_tuned_names.
 size_t eti_xnn_gemm_names(const char **names, size_t n);

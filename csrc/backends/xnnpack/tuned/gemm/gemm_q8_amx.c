@@ -29,9 +29,8 @@ enum { COLS = ETI_XNN_GEMM_COLS, BLOCK_ROWS = 2 * AMX_ROWS, BLOCK_COLS = 2 * COL
 // Quads of 16 columns, and of a tile.
 enum { QUAD = 4, QUAD_BYTES = QUAD * COLS, TILE_QUADS = AMX_BYTES / QUAD };
 
-// Bytes of a row that are copied at once, and the distance of copied rows: not a power of two,
-// because rows would then compete for the same sets of the cache.
-enum { SLICE = 1152, PITCH = SLICE + AMX_BYTES };
+// Bytes of a row that are copied at once, and the greatest distance of copied rows.
+enum { SLICE = 768, PITCH = SLICE + AMX_BYTES };
 
 // Blocks of columns whose sums are kept between slices.
 enum { KEPT = 8 };
@@ -40,7 +39,7 @@ typedef int32_t block_sums[BLOCK_ROWS][BLOCK_COLS];
 
 typedef struct memory {
   alignas(64) block_sums sums[KEPT];
-  alignas(64) int8_t rows[BLOCK_ROWS][PITCH];      // copied taps
+  alignas(64) int8_t rows[BLOCK_ROWS * PITCH];     // copied taps
   alignas(64) int8_t last[BLOCK_ROWS][AMX_BYTES];  // the last step of rows
 } memory;
 
@@ -118,28 +117,37 @@ INLINE void copy(int8_t *to, const int8_t *from, size_t n, __mmask64 mask) {
   _mm512_mask_storeu_epi8((void *)to, mask, _mm512_maskz_loadu_epi8(mask, (const void *)from));
 }
 
+INLINE const int8_t *tap_at(const lhs *a, const void *const *at) {
+  return *at == a->zero ? a->zero_data : (const int8_t *)*at + a->offset_bytes;
+}
+
 // Copies a slice of taps of a row. The last quad of a tap may end with anything: its weights are 0.
 INLINE void copy_taps_of_row(const lhs *a, const void *const *taps, const slice *s, int8_t *to) {
-  const size_t padded = quads_of(s->n_k) * QUAD;
+  const size_t padded = quads_of(s->n_k) * QUAD, apart = a->together;
+  const void *const *const end = taps + s->n_taps * apart;
   const __mmask64 mask = first_bytes((s->n_k - 1) % 64 + 1);
-  for (size_t t = 0; t < s->n_taps; t++, taps += a->together, to += padded) {
-    const int8_t *const at = *taps;
-    const int8_t *const from = (const void *)at == a->zero ? a->zero_data : at + a->offset_bytes;
-    if (padded == QUAD)
-      memcpy(to, from + s->k, QUAD);
-    else if (s->n_k == 64)
-      _mm512_storeu_si512((void *)to, _mm512_loadu_si512((const void *)from));
-    else
-      copy(to, from + s->k, s->n_k, mask);
+  if (padded == QUAD) {
+    for (; taps < end; taps += apart, to += QUAD) memcpy(to, tap_at(a, taps), QUAD);
+  } else if (s->n_k == 64) {
+    for (; taps < end; taps += apart, to += 64)
+      _mm512_storeu_si512((void *)to, _mm512_loadu_si512((const void *)tap_at(a, taps)));
+  } else {
+    for (; taps < end; taps += apart, to += padded) copy(to, tap_at(a, taps) + s->k, s->n_k, mask);
   }
 }
 
-INLINE void copy_taps(const lhs *a, size_t row, size_t n_rows, const slice *s,
-                      int8_t to[BLOCK_ROWS][PITCH]) {
-  for (size_t i = 0; i < n_rows; i++) {
+// The distance of copied rows: an odd number of lines, because others compete for few sets of the
+// cache.
+INLINE size_t pitch_of(size_t quads) {
+  return (quads * QUAD + AMX_BYTES - 1) / (2 * AMX_BYTES) * 2 * AMX_BYTES + AMX_BYTES;
+}
+
+INLINE void copy_taps(const lhs *a, size_t row, size_t n_rows, const slice *s, int8_t *to,
+                      size_t pitch) {
+  for (size_t i = 0; i < n_rows; i++, to += pitch) {
     const size_t group = (row + i) / a->together, in_group = (row + i) % a->together;
     const size_t first = (group * a->n_taps + s->tap) * a->together + in_group;
-    copy_taps_of_row(a, a->taps + first, s, to[i]);
+    copy_taps_of_row(a, a->taps + first, s, to);
   }
 }
 
@@ -149,7 +157,7 @@ INLINE void copy_taps(const lhs *a, size_t row, size_t n_rows, const slice *s,
 // of tiles are set once: the last blocks, tiles and steps overlap those before them.
 typedef struct cut {
   size_t rows, tile_rows;  // of a block; its second tile ends with it
-  size_t quads, n_steps;
+  size_t quads, n_steps, all_quads;
   size_t again;  // quads of the last step that belong to the step before
 } cut;
 
@@ -160,6 +168,7 @@ static cut cut_of(size_t n_rows, size_t quads) {
   c.tile_rows = c.rows > AMX_ROWS ? (c.rows + 1) / 2 : c.rows;
   c.n_steps = (quads + TILE_QUADS - 1) / TILE_QUADS;
   c.quads = (quads + c.n_steps - 1) / c.n_steps;
+  c.all_quads = quads;
   c.again = c.n_steps * c.quads - quads;
   return c;
 }
@@ -197,16 +206,19 @@ static void copy_last(const cut *c, block_rows *rows, int8_t to[BLOCK_ROWS][AMX_
 
 // ---- Results
 
-// A block of sums whose results are to be made.
+// A block whose sums are in tiles, to be stored, and then turned to results.
 typedef struct results {
-  const int32_t (*sums)[BLOCK_COLS];
+  int32_t (*sums)[BLOCK_COLS];
+  bool are_two;         // panels
+  bool are_sums;        // more slices follow: there are no results
   size_t n_rows, done;  // rows
   uint8_t *c;
   const target *to;
   const int32_t *init[2];  // of its panels
   const float *factors[2];
   __mmask32 columns;
-  bool is_small;  // no product overflows an int32
+  bool is_small;    // no product overflows an int32
+  bool is_limited;  // to fewer bytes than all
   const struct xnn_qd8_quantization_params *scales;
 } results;
 
@@ -217,7 +229,7 @@ INLINE __m512i scaled(const int32_t *sums, __m512 factors, bool is_small, __m512
 
 // sum * scale, rounded to even, within the limits: two rows at a time, of which the last may be
 // made again. A product that does not overflow saturates when it is packed.
-INLINE void finish_bytes(results *r, size_t n, bool is_small) {
+INLINE void finish_bytes(results *r, size_t end, bool is_small, bool is_limited) {
   const union xnn_qs8_qc8w_conv_minmax_params *const limits = r->to->limits;
   const int32_t zero_point = limits->fp32_scalar.output_zero_point;
   const int32_t output_max = limits->fp32_scalar.output_max;
@@ -227,8 +239,7 @@ INLINE void finish_bytes(results *r, size_t n, bool is_small) {
   const __m512i most_bytes = _mm512_set1_epi8((int8_t)output_max);
   const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
   const __m512 factors0 = _mm512_load_ps(r->factors[0]), factors1 = _mm512_load_ps(r->factors[1]);
-  for (const size_t end = r->done + n < r->n_rows ? r->done + n : r->n_rows; r->done < end;
-       r->done += 2) {
+  for (; r->done < end; r->done += 2) {
     const bool is_odd = r->done + 1 == r->n_rows;
     const size_t i = r->done, next = is_odd ? i : i + 1;
     const int32_t *const s0 = r->sums[i], *const s1 = r->sums[next];
@@ -238,8 +249,8 @@ INLINE void finish_bytes(results *r, size_t n, bool is_small) {
     const __m512i b1 = scaled(s1 + COLS, factors1, is_small, most);
     const __m512i a = _mm512_adds_epi16(_mm512_packs_epi32(a0, a1), offset);
     const __m512i b = _mm512_adds_epi16(_mm512_packs_epi32(b0, b1), offset);
-    __m512i bytes = _mm512_max_epi8(_mm512_packs_epi16(a, b), least);
-    if (is_small) bytes = _mm512_min_epi8(bytes, most_bytes);
+    __m512i bytes = _mm512_packs_epi16(a, b);
+    if (is_limited) bytes = _mm512_min_epi8(_mm512_max_epi8(bytes, least), most_bytes);
     bytes = _mm512_permutexvar_epi32(order, bytes);
     uint8_t *const c = r->c + i * r->to->row_bytes;
     _mm256_mask_storeu_epi8(c, r->columns, _mm512_castsi512_si256(bytes));
@@ -249,12 +260,11 @@ INLINE void finish_bytes(results *r, size_t n, bool is_small) {
 }
 
 // sum * the row's scale * the column's + its bias, within the limits.
-INLINE void finish_floats(results *r, size_t n) {
+INLINE void finish_floats(results *r, size_t end) {
   const union xnn_f32_minmax_params *const limits = r->to->limits;
   const __m512 least = _mm512_set1_ps(limits->scalar.min);
   const __m512 most = _mm512_set1_ps(limits->scalar.max);
-  for (const size_t end = r->done + n < r->n_rows ? r->done + n : r->n_rows; r->done < end;
-       r->done++) {
+  for (; r->done < end; r->done++) {
     const struct xnn_qd8_quantization_params *const row = r->scales + r->done * r->to->scales_step;
     const __m512i zero_point = _mm512_set1_epi32(row->zero_point);
     const __m512 scale = _mm512_set1_ps(row->inv_scale);
@@ -271,49 +281,49 @@ INLINE void finish_floats(results *r, size_t n) {
   }
 }
 
-// The results of n more rows.
-INLINE void finish_rows(results *r, size_t n, bool is_float) {
+// The results of rows before `end`.
+INLINE void finish_rows(results *r, size_t end, bool is_float) {
   if (is_float)
-    finish_floats(r, n);
+    finish_floats(r, end);
+  else if (r->is_small && !r->is_limited)
+    finish_bytes(r, end, true, false);
   else if (r->is_small)
-    finish_bytes(r, n, true);
+    finish_bytes(r, end, true, true);
   else
-    finish_bytes(r, n, false);
+    finish_bytes(r, end, false, true);
 }
 
 // ---- Sums
 
-// A block of columns.
+// A block of columns: its weights, and the sums that it begins with.
 typedef struct block_panels {
   const int8_t *w[2];  // of the slice
   bool are_two;
+  const int32_t (*kept)[BLOCK_COLS];  // sums of earlier slices
+  const int32_t *init[2];             // of each row; NULL: 0, if `kept` is NULL as well
 } block_panels;
 
-INLINE void begin_sums(const cut *c, const int32_t (*from)[BLOCK_COLS], size_t step,
-                       const block_panels *w) {
-  const size_t second = c->rows - c->tile_rows;
-  const char *const low = (const char *)from, *const high = low + second * step;
-  AMX_LOAD(0, low, step);
-  if (w->are_two) AMX_LOAD(1, low + QUAD_BYTES, step);
-  if (second == 0) return;
-  AMX_LOAD(2, high, step);
-  if (w->are_two) AMX_LOAD(3, high + QUAD_BYTES, step);
-}
+// Stores a tile of sums of the block before, and lets it begin with sums of this block. Tiles are
+// free for the next product sooner if only one at a time is stored.
+#define TURN(tile, row, panel)                                                          \
+  do {                                                                                  \
+    if (before->n_rows > 0)                                                             \
+      AMX_STORE(before->sums[row] + (panel) * COLS, sizeof before->sums[0], tile);      \
+    if (w->kept != NULL)                                                                \
+      AMX_LOAD(tile, (const char *)(w->kept[row] + (panel) * COLS), sizeof w->kept[0]); \
+    else if (w->init[panel] != NULL)                                                    \
+      AMX_LOAD(tile, (const char *)w->init[panel], 0);                                  \
+    else                                                                                \
+      AMX_ZERO(tile);                                                                   \
+  } while (0)
 
-INLINE void store_sums(const cut *c, int32_t (*to)[BLOCK_COLS], const block_panels *w) {
-  const size_t second = c->rows - c->tile_rows;
-  AMX_STORE(to[0], sizeof to[0], 0);
-  if (w->are_two) AMX_STORE(to[0] + COLS, sizeof to[0], 1);
-  if (second == 0) return;
-  AMX_STORE(to[second], sizeof to[0], 2);
-  if (w->are_two) AMX_STORE(to[second] + COLS, sizeof to[0], 3);
-}
-
-// Adds the products of all steps, and makes results of an earlier block in the meantime.
+// Adds the products of all steps. In the first one, the sums of the block before are stored; then
+// its results are made, after each two products. (Loads right after a store would wait for it.)
 INLINE void add_steps(const cut *c, const block_rows *rows, const block_panels *w, results *before,
                       bool is_float) {
   const size_t second = c->rows - c->tile_rows;
-  const size_t finished_per_step = ((before->n_rows + 1) / 2 + c->n_steps - 1) / c->n_steps * 2;
+  const size_t n_results = before->are_sums ? 0 : before->n_rows;
+  const size_t parts = 2 * c->n_steps - 1, each = (n_results + 2 * parts - 1) / (2 * parts) * 2;
   const int8_t *at = rows->at, *w0 = w->w[0], *w1 = w->w[1];
   size_t step = rows->step;
   for (size_t i = 0; i < c->n_steps; i++) {
@@ -325,32 +335,61 @@ INLINE void add_steps(const cut *c, const block_rows *rows, const block_panels *
     }
     AMX_LOAD(4, at, step);
     AMX_LOAD(6, w0, QUAD_BYTES);
+    if (i == 0) TURN(0, 0, 0);
     AMX_DOT_I8_I8(0, 4, 6);
-    if (w->are_two) {
-      AMX_LOAD(7, w1, QUAD_BYTES);
-      AMX_DOT_I8_I8(1, 4, 7);
+    if (w->are_two) AMX_LOAD(7, w1, QUAD_BYTES);
+    if (i == 0) TURN(1, 0, 1);
+    if (w->are_two) AMX_DOT_I8_I8(1, 4, 7);
+    if (i > 0 && before->done < n_results) {
+      const size_t end = before->done + each;
+      finish_rows(before, end < n_results ? end : n_results, is_float);
     }
     if (second > 0) {
       AMX_LOAD(5, at + second * step, step);
+      if (i == 0) TURN(2, second, 0);
       AMX_DOT_I8_I8(2, 5, 6);
+      if (i == 0) TURN(3, second, 1);
       if (w->are_two) AMX_DOT_I8_I8(3, 5, 7);
     }
-    finish_rows(before, finished_per_step, is_float);
+    if (before->done < n_results) {
+      const size_t end = before->done + each;
+      finish_rows(before, end < n_results ? end : n_results, is_float);
+    }
     at += c->quads * QUAD;
     w0 += c->quads * QUAD_BYTES;
     w1 += c->quads * QUAD_BYTES;
   }
 }
 
+// Stores the sums of the last block, and makes its results.
+INLINE void finish_block(const cut *c, results *before, bool is_float) {
+  const size_t second = c->rows - c->tile_rows, step = sizeof before->sums[0];
+  if (before->n_rows == 0) return;
+  AMX_STORE(before->sums[0], step, 0);
+  if (before->are_two) AMX_STORE(before->sums[0] + COLS, step, 1);
+  if (second > 0) {
+    AMX_STORE(before->sums[second], step, 2);
+    if (before->are_two) AMX_STORE(before->sums[second] + COLS, step, 3);
+  }
+  if (!before->are_sums) finish_rows(before, before->n_rows, is_float);
+  before->n_rows = 0;
+}
+
 // ---- Calls
 
 INLINE results results_of(const rhs *w, size_t row, size_t n_rows, size_t first, bool is_float,
-                          const target *to, const int32_t (*sums)[BLOCK_COLS]) {
+                          const target *to, int32_t (*sums)[BLOCK_COLS]) {
   const size_t n = w->n_cols - first;
-  results r = {.sums = sums, .n_rows = n_rows, .to = to};
+  results r = {.sums = sums, .are_two = n > COLS, .n_rows = n_rows, .to = to};
   r.columns = n >= BLOCK_COLS ? ~(__mmask32)0 : ((__mmask32)1 << n) - 1;
   r.c = to->c + row * to->row_bytes + first * (is_float ? sizeof(float) : 1);
-  if (is_float) r.scales = to->scales + row * to->scales_step;
+  if (is_float) {
+    r.scales = to->scales + row * to->scales_step;
+  } else {
+    const union xnn_qs8_qc8w_conv_minmax_params *const limits = to->limits;
+    r.is_limited =
+        limits->fp32_scalar.output_min > INT8_MIN || limits->fp32_scalar.output_max < INT8_MAX;
+  }
   for (size_t p = 0; p < 2; p++) {
     const size_t i = first / COLS + (n > COLS ? p : 0);
     const int8_t *const panel = w->w + i * w->panel_bytes;
@@ -363,41 +402,35 @@ INLINE results results_of(const rhs *w, size_t row, size_t n_rows, size_t first,
   return r;
 }
 
-INLINE block_panels panels_of(const rhs *w, size_t first, size_t quads_done) {
+INLINE block_panels panels_of(const rhs *w, size_t first, size_t quads_done, const results *r,
+                              bool is_float) {
   const int8_t *const w0 = w->w + first / COLS * w->panel_bytes + (quads_done + 1) * QUAD_BYTES;
-  const bool are_two = w->n_cols - first > COLS;
-  return (block_panels){{w0, are_two ? w0 + w->panel_bytes : w0}, are_two};
+  block_panels panels = {.w = {w0, r->are_two ? w0 + w->panel_bytes : w0}, .are_two = r->are_two};
+  if (quads_done > 0) {
+    panels.kept = (const int32_t (*)[BLOCK_COLS])r->sums;
+  } else if (!is_float) {
+    panels.init[0] = r->init[0];
+    panels.init[1] = r->init[1];
+  }
+  return panels;
 }
 
 // Blocks `first` to `end` of columns by a slice of a block of rows.
 INLINE void multiply_slice(const cut *c, const block_rows *rows, size_t row, const rhs *w,
                            size_t first, size_t end, size_t quads_done, bool is_end, bool is_float,
-                           const target *to, block_sums sums[KEPT], results *before) {
+                           bool is_whole, const target *to, block_sums sums[KEPT],
+                           results *before) {
   for (size_t i = first; i < end; i++) {
     const size_t column = i * BLOCK_COLS;
-    block_sums *const kept = &sums[i % KEPT];
-    const block_panels panels = panels_of(w, column, quads_done);
-    const results mine = results_of(w, row, c->rows, column, is_float, to, *kept);
-    if (quads_done > 0) {
-      begin_sums(c, *kept, sizeof(*kept)[0], &panels);
-    } else if (is_float) {
-      AMX_ZERO(0);
-      AMX_ZERO(1);
-      AMX_ZERO(2);
-      AMX_ZERO(3);
-    } else {
-      AMX_LOAD(0, mine.init[0], 0);
-      AMX_LOAD(1, mine.init[1], 0);
-      AMX_LOAD(2, mine.init[0], 0);
-      AMX_LOAD(3, mine.init[1], 0);
-    }
+    results mine = results_of(w, row, c->rows, column, is_float, to, sums[is_whole ? 0 : i % KEPT]);
+    const block_panels panels = panels_of(w, column, quads_done, &mine, is_float);
+    mine.are_sums = !is_end;
     add_steps(c, rows, &panels, before, is_float);
-    store_sums(c, *kept, &panels);
-    if (is_end) *before = mine;
+    *before = mine;
   }
 }
 
-INLINE void multiply_all(const lhs *a, const rhs *w, bool is_float, const target *to) {
+INLINE void multiply(const lhs *a, const rhs *w, bool is_float, const target *to) {
   ET_ASSERT(a->n_rows > 0 && w->n_cols > 0 && a->n_k > 0 && a->n_taps > 0);
   ET_ASSERT((a->a != NULL || a->taps != NULL) && w->w != NULL && to->c != NULL);
   ET_ASSERT(to->limits != NULL && is_float == (to->scales != NULL));
@@ -418,64 +451,68 @@ INLINE void multiply_all(const lhs *a, const rhs *w, bool is_float, const target
         const size_t quads = quads_of_slice(&s);
         const bool is_end = is_last_slice(a, &s);
         block_rows rows = {.at = a->a + at * a->a_bytes, .step = a->a_bytes};
-        if (!is_whole) {
-          finish_rows(&before, BLOCK_ROWS, is_float);
+        if (quads != c.all_quads) {
+          finish_block(&c, &before, is_float);
           c = cut_of(a->n_rows, quads);
           begin_tiles(&c);
         }
         if (a->taps != NULL) {
-          copy_taps(a, at, c.rows, &s, m.rows);
-          rows = (block_rows){.at = m.rows[0], .step = PITCH};
+          rows = (block_rows){.at = m.rows, .step = pitch_of(quads)};
+          copy_taps(a, at, c.rows, &s, m.rows, rows.step);
         }
         copy_last(&c, &rows, m.last);
-        multiply_slice(&c, &rows, at, w, first, end, done, is_end, is_float, to, m.sums, &before);
+        multiply_slice(&c, &rows, at, w, first, end, done, is_end, is_float, is_whole, to, m.sums,
+                       &before);
         if (is_end) break;
         done += quads;
       }
     }
   }
-  finish_rows(&before, BLOCK_ROWS, is_float);
+  finish_block(&c, &before, is_float);
   amx_end();
 }
 
-INLINE rhs rhs_of(const void *w, size_t n_cols, size_t quads, bool is_float) {
-  ET_ASSERT((uintptr_t)w % 64 == 0);
-  return (rhs){n_cols, (quads + (is_float ? 3 : 2)) * QUAD_BYTES, quads, w};
+static void multiply_to_bytes(const lhs *a, const rhs *w, const target *to) {
+  multiply(a, w, false, to);
 }
 
-INLINE void multiply_matrix(const lhs *a, const void *w, size_t n_cols, bool is_float,
-                            const target *to) {
-  const rhs weights = rhs_of(w, n_cols, quads_of(a->n_k), is_float);
-  multiply_all(a, &weights, is_float, to);
+static void multiply_to_floats(const lhs *a, const rhs *w, const target *to) {
+  multiply(a, w, true, to);
 }
 
-INLINE void multiply_taps(lhs a, size_t taps_bytes, const void *w, size_t n_cols, bool is_float,
-                          const target *to) {
+static void multiply_all(const lhs *a, const void *w, size_t n_cols, size_t panel_bytes,
+                         const target *to) {
+  const bool is_float = to->scales != NULL;
+  const size_t quads = quads_of(a->n_k) * a->n_taps;
+  ET_ASSERT((uintptr_t)w % AMX_BYTES == 0);
+  ET_ASSERT(panel_bytes == COLS * (is_float ? sizeof(float) : 1));
+  (void)panel_bytes;
+  const rhs weights = {n_cols, (quads + (is_float ? 3 : 2)) * QUAD_BYTES, quads, w};
+  (is_float ? multiply_to_floats : multiply_to_bytes)(a, &weights, to);
+}
+
+static void multiply_taps(lhs a, size_t taps_bytes, const void *w, size_t n_cols,
+                          size_t panel_bytes, const target *to) {
   ET_ASSERT(taps_bytes % (a.together * sizeof *a.taps) == 0);
   a.n_taps = taps_bytes / sizeof *a.taps / a.together;
-  const rhs weights = rhs_of(w, n_cols, quads_of(a.n_k) * a.n_taps, is_float);
-  multiply_all(&a, &weights, is_float, to);
+  multiply_all(&a, w, n_cols, panel_bytes, to);
 }
 
 void eti_xnn_qs8_gemm_16x16__amx(size_t n_rows, size_t n_cols, size_t n_k, const void *a,
                                  size_t a_bytes, const void *w, void *c, size_t row_bytes,
                                  size_t panel_bytes, const void *limits) {
-  ET_ASSERT(panel_bytes == COLS);
-  (void)panel_bytes;
   const lhs from = {.n_rows = n_rows, .n_k = n_k, .n_taps = 1, .a = a, .a_bytes = a_bytes};
   const target to = {c, row_bytes, limits, NULL, 0};
-  multiply_matrix(&from, w, n_cols, false, &to);
+  multiply_all(&from, w, n_cols, panel_bytes, &to);
 }
 
 void eti_xnn_qd8_gemm_16x16__amx(size_t n_rows, size_t n_cols, size_t n_k, const void *a,
                                  size_t a_bytes, const void *w, void *c, size_t row_bytes,
                                  size_t panel_bytes, const void *limits,
                                  const struct xnn_qd8_quantization_params *scales) {
-  ET_ASSERT(panel_bytes == COLS * sizeof(float));
-  (void)panel_bytes;
   const lhs from = {.n_rows = n_rows, .n_k = n_k, .n_taps = 1, .a = a, .a_bytes = a_bytes};
   const target to = {c, row_bytes, limits, scales, 1};
-  multiply_matrix(&from, w, n_cols, true, &to);
+  multiply_all(&from, w, n_cols, panel_bytes, &to);
 }
 
 #define TAPS(together_, zero_data_) \
@@ -491,22 +528,18 @@ void eti_xnn_qs8_igemm_16x16__amx(size_t n_rows, size_t n_cols, size_t n_k, size
                                   const void **a, const void *w, void *c, size_t row_bytes,
                                   size_t panel_bytes, size_t offset_bytes, const void *zero,
                                   const void *limits) {
-  ET_ASSERT(panel_bytes == COLS);
-  (void)panel_bytes;
   const lhs from = TAPS(ETI_XNN_AMX_ROWS, zero);
   const target to = {c, row_bytes, limits, NULL, 0};
-  multiply_taps(from, taps_bytes, w, n_cols, false, &to);
+  multiply_taps(from, taps_bytes, w, n_cols, panel_bytes, &to);
 }
 
 void eti_xnn_qs8_igemm_1x16__amx(size_t n_rows, size_t n_cols, size_t n_k, size_t taps_bytes,
                                  const void **a, const void *w, void *c, size_t row_bytes,
                                  size_t panel_bytes, size_t offset_bytes, const void *zero,
                                  const void *limits) {
-  ET_ASSERT(panel_bytes == COLS);
-  (void)panel_bytes;
   const lhs from = TAPS(1, zero);
   const target to = {c, row_bytes, limits, NULL, 0};
-  multiply_taps(from, taps_bytes, w, n_cols, false, &to);
+  multiply_taps(from, taps_bytes, w, n_cols, panel_bytes, &to);
 }
 
 void eti_xnn_qd8_igemm_16x16__amx(size_t n_rows, size_t n_cols, size_t n_k, size_t taps_bytes,
@@ -514,11 +547,9 @@ void eti_xnn_qd8_igemm_16x16__amx(size_t n_rows, size_t n_cols, size_t n_k, size
                                   size_t panel_bytes, size_t offset_bytes, const void *zero,
                                   const void *zero_data, const void *limits,
                                   const struct xnn_qd8_quantization_params *scales) {
-  ET_ASSERT(panel_bytes == COLS * sizeof(float));
-  (void)panel_bytes;
   const lhs from = TAPS(ETI_XNN_AMX_ROWS, zero_data);
   const target to = {c, row_bytes, limits, scales, 0};
-  multiply_taps(from, taps_bytes, w, n_cols, true, &to);
+  multiply_taps(from, taps_bytes, w, n_cols, panel_bytes, &to);
 }
 
 void eti_xnn_qd8_igemm_1x16__amx(size_t n_rows, size_t n_cols, size_t n_k, size_t taps_bytes,
@@ -526,9 +557,7 @@ void eti_xnn_qd8_igemm_1x16__amx(size_t n_rows, size_t n_cols, size_t n_k, size_
                                  size_t panel_bytes, size_t offset_bytes, const void *zero,
                                  const void *zero_data, const void *limits,
                                  const struct xnn_qd8_quantization_params *scales) {
-  ET_ASSERT(panel_bytes == COLS * sizeof(float));
-  (void)panel_bytes;
   const lhs from = TAPS(1, zero_data);
   const target to = {c, row_bytes, limits, scales, 0};
-  multiply_taps(from, taps_bytes, w, n_cols, true, &to);
+  multiply_taps(from, taps_bytes, w, n_cols, panel_bytes, &to);
 }

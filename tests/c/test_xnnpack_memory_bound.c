@@ -1,6 +1,6 @@
 // test_xnnpack_memory_bound.c — tests that memory-bound operators (memory_bound.h) give the bytes
 // of XNNPACK's: three planes to pixels of three, for all lengths; other transpositions; int8
-// products with a factor per channel, in either order.
+// products with a factor per channel, in either order; int8 sums and differences.
 #include "backends/xnnpack/tuned/tuned.h"
 #include "backends/xnnpack/alloc_region.h"
 #include "et_test.h"
@@ -113,6 +113,49 @@ static void products_are_xnnpacks(void) {
   }
 }
 
+// ---- Sums
+
+static float sum_scales[3];
+
+static bool define_term(xnn_subgraph_t s, const size_t *dims, uint32_t external, uint32_t *id) {
+  const int32_t zero_points[] = {-128, 77, -5};
+  return xnn_define_quantized_tensor_value(
+             s, xnn_datatype_qint8, zero_points[external], sum_scales[external], 1, dims, NULL,
+             external,
+             external < 2 ? XNN_VALUE_FLAG_EXTERNAL_INPUT : XNN_VALUE_FLAG_EXTERNAL_OUTPUT,
+             id) == xnn_status_success;
+}
+
+static bool add(enum xnn_binary_operator which, size_t n, bool is_tuned, int8_t *out) {
+  const struct xnn_external_value values[] = {{0, x}, {1, x + 50}, {2, out}};
+  uint32_t id[3];
+  xnn_subgraph_t s = NULL;
+  const bool is_run =
+      xnn_create_subgraph(3, 0, &s) == xnn_status_success && define_term(s, &n, 0, &id[0]) &&
+      define_term(s, &n, 1, &id[1]) && define_term(s, &n, 2, &id[2]) &&
+      xnn_define_binary(s, which, NULL, id[0], id[1], id[2], 0) == xnn_status_success &&
+      run(s, is_tuned, 3, values);
+  (void)xnn_delete_subgraph(s);
+  return is_run;
+}
+
+static void sums_are_xnnpacks(void) {
+  static const float scales[][3] = {
+      {1.0f, 1.0f, 1.0f}, {0.02f, 0.031f, 0.05f}, {0.5f, 0.0011f, 0.7f}, {200.0f, 1.0f, 1.0f}};
+  static const enum xnn_binary_operator operators[] = {xnn_binary_add, xnn_binary_subtract};
+  EXPECT(begin());
+  for (size_t k = 0; k < sizeof scales / sizeof scales[0]; k++) {
+    memcpy(sum_scales, scales[k], sizeof sum_scales);
+    for (size_t n = 1; n <= 20000; n += n < 200 ? 1 : 6101) {
+      const enum xnn_binary_operator which = operators[n % 2];
+      memset(y, 77, sizeof y);
+      EXPECT(add(which, n, false, y[0]));
+      EXPECT(add(which, n, true, y[1]));
+      EXPECT(memcmp(y[0], y[1], sizeof y[0]) == 0);
+    }
+  }
+}
+
 static void no_more_names_are_written_than_asked_for(void) {
   EXPECT(begin());
   const char *names[2] = {NULL, NULL};
@@ -121,5 +164,6 @@ static void no_more_names_are_written_than_asked_for(void) {
 }
 
 static const et_test tests[] = {ET_CASE(planes_become_pixels), ET_CASE(products_are_xnnpacks),
+                                ET_CASE(sums_are_xnnpacks),
                                 ET_CASE(no_more_names_are_written_than_asked_for)};
 ET_TEST_MAIN(tests)

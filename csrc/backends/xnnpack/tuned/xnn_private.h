@@ -30,6 +30,8 @@ void xnn_x8_transposec_ukernel__32x32_reuse_switch_avx2(const void *, void *, si
                                                         size_t, size_t);
 void xnn_qs8_vmul_minmax_fp32_ukernel__avx_mul16_ld64_u16(size_t, const void *, const void *,
                                                           void *, const void *);
+void xnn_qs8_vadd_minmax_ukernel__avx512skx_mul32_ld128_u16(size_t, const void *, const void *,
+                                                            void *, const void *);
 
 typedef void eti_xnn_dwconv_fn(size_t, size_t, const void **, const void *, void *, intptr_t,
                                size_t, size_t, const void *, const void *);

@@ -1,10 +1,12 @@
 // memory_bound.h — memory-bound operators of XNNPACK: larger tiles for all of them, and kernels for
-// two operators, most of whose time was the overhead of calls. Results are XNNPACK's bytes.
+// three operators. Results are XNNPACK's bytes. Most of the time of the first two was the overhead
+// of calls.
 //
 //   x8 transposition of three planes to pixels of three bytes, with which image networks begin:
 //   XNNPACK's kernel takes 32 pixels a call;
 //   int8 multiplication, as of an image by one factor per channel: XNNPACK's kernel has vectors of
-//   128 bits, and is called for each pixel.
+//   128 bits, and is called for each pixel;
+//   int8 addition, where XNNPACK would run its AVX-512 kernel on a processor with AVX-512 VNNI.
 #ifndef ET_XNNPACK_MEMORY_BOUND_H
 #define ET_XNNPACK_MEMORY_BOUND_H
 
@@ -28,6 +30,19 @@ typedef struct eti_xnn_qs8_vmul_params {
 // XNNPACK's interface of vbinary micro-kernels: n products of int8, of which 16 at a time are read.
 // params: an eti_xnn_qs8_vmul_params.
 void eti_xnn_qs8_vmul__avx2(size_t n, const void *a, const void *b, void *y, const void *params);
+
+// The parameters of an int8 addition, as XNNPACK has them: (bias + a_multiplier * a + b_multiplier
+// * b) >> shift.
+typedef struct eti_xnn_qs8_vadd_params {
+  int8_t a_zero_point, b_zero_point;
+  int32_t bias, a_multiplier, b_multiplier, shift;
+  int16_t zero_point;
+  int8_t min, max;
+} eti_xnn_qs8_vadd_params;
+
+// XNNPACK's interface of vbinary micro-kernels: n sums of int8. params: an eti_xnn_qs8_vadd_params.
+void eti_xnn_qs8_vadd__avx512vnni(size_t n, const void *a, const void *b, void *y,
+                                  const void *params);
 
 // ---- memory_bound.c
 

@@ -47,7 +47,8 @@ enum xnn_status eti_xnn_define_lut(xnn_subgraph_t subgraph, uint32_t input, uint
 
 // Replaces the functions of the node that was defined last by tuned ones, if it is one of these:
 //   softmax          f32, with AVX2 and FMA; XNNPACK passes over the rows three times
-//   convolution_2d   int8, of at most 4 channels, where XNNPACK would run its AVX2 kernels
+//   convolution_2d   int8, of at most 4 channels, where XNNPACK would run its AVX2 kernels, or
+//                    tuned ones run on AMX
 // The results of a softmax may differ in rounding; int8 results are the same bits.
 void eti_xnn_tune_node(xnn_subgraph_t subgraph);
 

@@ -1,7 +1,7 @@
 // test_qgemm_groups.c — compares every variant of the products of rows of i8 and weights of 4 and 8
-// bits in groups with the scalar one, by equality of bits: all numbers of rows around a tile, tails
-// of columns and of groups, zero points, minimums, scales of f32, bf16 and f16, extremes. Operands
-// lie in memory of exactly their size.
+// bits in groups with the scalar one, by equality of bits: all numbers of rows around a tile, some
+// around tiles of AMX, tails of columns and of groups, zero points, minimums, scales of f32, bf16
+// and f16, extremes. Operands lie in memory of exactly their size.
 #include "et_test.h"
 
 #include "kernels/micro/isa_select.h"
@@ -9,7 +9,7 @@
 #include "random_elements.h"
 #include "runtime/half.h"
 
-enum { NR = ETI_QGROUPS_NR, MAX_M = 13, MAX_N = 2 * NR + 1, MAX_VARIANTS = 8 };
+enum { NR = ETI_QGROUPS_NR, EVERY_M = 13, MAX_M = 130, MAX_N = 2 * NR + 1, MAX_VARIANTS = 8 };
 
 typedef struct operands {
   eti_qgroups_tile t;  // without `begins` and `out`
@@ -80,7 +80,7 @@ static void compute(const eti_qgroups_micro *micro, const operands *o, float (*o
   eti_qgroups_tile t = o->t;
   const size_t parts = eti_qgroups_parts(t.group, t.n_groups);
   int32_t *const begins = malloc(t.m * parts * sizeof *begins);
-  memset(out, 0x55, MAX_M * sizeof *out);
+  memset(out, 0x55, t.m * sizeof *out);
   if (micro->begins != NULL) micro->begins(t.a, t.m, t.group, t.n_groups, begins);
   t.begins = begins;
   t.out = out[0];
@@ -88,12 +88,11 @@ static void compute(const eti_qgroups_micro *micro, const operands *o, float (*o
   free(begins);
 }
 
-static bool agrees(const eti_qgroups_micro *micro, const operands *o) {
-  float got[MAX_M][MAX_N], wanted[MAX_M][MAX_N];
+static bool agrees(const eti_qgroups_micro *micro, const operands *o, float (*wanted)[MAX_N]) {
+  float got[MAX_M][MAX_N];
   compute(micro, o, got);
-  compute(&eti_qgroups_scalar, o, wanted);
   const eti_qgroups_tile *const t = &o->t;
-  for (size_t i = 0; i < MAX_M * MAX_N; i++) {
+  for (size_t i = 0; i < t->m * MAX_N; i++) {
     const size_t r = i / MAX_N, c = i % MAX_N;
     if (memcmp(&got[r][c], &wanted[r][c], sizeof(float)) != 0) {
       printf(
@@ -125,14 +124,37 @@ static void compare(size_t m, size_t n, size_t group, size_t n_groups, size_t ki
   const eti_qgroups_micro *found[MAX_VARIANTS];
   const size_t n_variants = variants(group, found);
   operands o = make(m, n, group, n_groups, kind);
-  for (size_t v = 0; v < n_variants; v++) EXPECT(agrees(found[v], &o));
+  float wanted[MAX_M][MAX_N];
+  compute(&eti_qgroups_scalar, &o, wanted);
+  for (size_t v = 0; v < n_variants; v++) EXPECT(agrees(found[v], &o, wanted));
   for (size_t i = 0; i < o.n_blocks; i++) free(o.blocks[i]);
 }
 
 static void tiles_of_every_size_have_the_bits_of_the_scalar_one(void) {
   static const size_t columns[] = {1, NR - 1, NR, MAX_N};
-  for (size_t m = 1; m <= MAX_M; m++) {
+  for (size_t m = 1; m <= EVERY_M; m++) {
     for (size_t i = 0; i < 48; i++) compare(m, columns[i % 4], 32, 1 + i / 24, i / 4 + m);
+  }
+}
+
+// Groups of few and of many terms, in pieces: the variant with tiles decodes 512 terms of up to 16
+// groups at once, and keeps totals of 128 rows.
+static void tiles_of_many_rows_have_the_bits_of_the_scalar_one(void) {
+  static const size_t rows[] = {15, 16, 17, 24, 32, 33, 49, MAX_M};
+  static const struct {
+    size_t group, n_groups;
+  } cuts[] = {
+      {4, 40},  {20, 3},  {32, 35}, {40, 13}, {64, 17}, {72, 2},   {100, 2},
+      {128, 9}, {192, 2}, {256, 3}, {520, 2}, {600, 1}, {1024, 2}, {1040, 1},
+  };
+  static const size_t columns[] = {NR - 1, NR, 2 * NR - 3, MAX_N};
+  size_t kind = 0;
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    for (size_t j = 0; j < sizeof cuts / sizeof *cuts; j++) {
+      for (size_t k = 0; k < 4; k++, kind++) {
+        compare(rows[i], columns[(j + k) % 4], cuts[j].group, cuts[j].n_groups, kind);
+      }
+    }
   }
 }
 
@@ -153,6 +175,7 @@ static void long_groups_of_extremes_have_the_bits_of_the_scalar_one(void) {
 
 static const et_test tests[] = {
     ET_CASE(tiles_of_every_size_have_the_bits_of_the_scalar_one),
+    ET_CASE(tiles_of_many_rows_have_the_bits_of_the_scalar_one),
     ET_CASE(groups_of_every_size_have_the_bits_of_the_scalar_one),
     ET_CASE(long_groups_of_extremes_have_the_bits_of_the_scalar_one),
 };

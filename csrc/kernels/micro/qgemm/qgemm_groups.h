@@ -138,6 +138,7 @@ extern const eti_qgroups_micro eti_qgroups_scalar;
 extern const eti_qgroups_micro eti_qgroups_avx2;
 extern const eti_qgroups_micro eti_qgroups_avxvnni;
 extern const eti_qgroups_micro eti_qgroups_avx512vnni;
+extern const eti_qgroups_micro eti_qgroups_amx;
 extern const eti_qgroups_micro eti_qgroups_neon;
 extern const eti_qgroups_micro eti_qgroups_neondot;
 extern const eti_qgroups_micro eti_qgroups_neoni8mm;

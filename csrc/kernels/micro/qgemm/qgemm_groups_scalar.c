@@ -149,7 +149,7 @@ const eti_qgroups_micro *eti_qgroups_micro_best(size_t group) {
 #if ETI_HAVE_X86
       [ETI_DOT_AVX_VNNI] = &eti_qgroups_avxvnni,
       [ETI_DOT_AVX512_VNNI] = &eti_qgroups_avx512vnni,
-      [ETI_DOT_AMX] = &eti_qgroups_avx512vnni,
+      [ETI_DOT_AMX] = &eti_qgroups_amx,
 #elif ETI_HAVE_NEON
       [ETI_DOT_NEON] = &eti_qgroups_neondot,
       [ETI_DOT_I8MM] = &eti_qgroups_neoni8mm,

@@ -6,9 +6,11 @@
 // kr = 4. The sums of a block are stored, and its results are made while the tiles multiply the
 // next block: the units of tiles and of vectors work at the same time.
 //
-// Rows of a matrix are read in place. Rows of taps are first copied to the stack, slice by slice if
-// they are long; between slices the sums of 256 columns are kept in memory. Sums are int32, exact
-// in any order: results are the bits of XNNPACK's kernels.
+// Rows of a matrix are read in place. If it has fewer rows than columns, all rows are multiplied by
+// a block of columns before the next one, so that weights are read from memory once. Rows of taps
+// are first copied to the stack, slice by slice if they are long; between slices the sums of 256
+// columns are kept in memory. Sums are int32, exact in any order: results are the bits of XNNPACK's
+// kernels.
 //
 // Packed weights are described in gemm_q8_avx2.c. If results are int8, tiles of sums begin with the
 // panel's int32 in each row.
@@ -174,7 +176,7 @@ static cut cut_of(size_t n_rows, size_t quads) {
 }
 
 // Sums are tiles 0 to 3, rows 4 and 5, weights 6 and 7.
-static void begin_tiles(const cut *c) {
+INLINE void begin_tiles(const cut *c) {
   amx_config sizes = {.palette = 1};
   for (size_t i = 0; i < 4; i++) amx_set(&sizes, i, c->tile_rows, COLS * sizeof(int32_t));
   for (size_t i = 0; i < 2; i++) {
@@ -190,7 +192,7 @@ typedef struct block_rows {
   size_t step, last_step;  // bytes from row to row
 } block_rows;
 
-static void copy_last(const cut *c, block_rows *rows, int8_t to[BLOCK_ROWS][AMX_BYTES]) {
+INLINE void copy_last(const cut *c, block_rows *rows, int8_t to[BLOCK_ROWS][AMX_BYTES]) {
   const size_t start = (c->n_steps - 1) * c->quads - c->again, n = c->quads * QUAD;
   rows->last = rows->at + start * QUAD;
   rows->last_step = rows->step;
@@ -301,7 +303,12 @@ typedef struct block_panels {
   bool are_two;
   const int32_t (*kept)[BLOCK_COLS];  // sums of earlier slices
   const int32_t *init[2];             // of each row; NULL: 0, if `kept` is NULL as well
+  size_t ahead;                       // bytes to the weights that will be prefetched; 0: none
 } block_panels;
+
+INLINE void prefetch_tile(const int8_t *at, size_t quads) {
+  for (size_t i = 0; i < quads; i++) _mm_prefetch((const char *)at + i * QUAD_BYTES, _MM_HINT_T1);
+}
 
 // Stores a tile of sums of the block before, and lets it begin with sums of this block. Tiles are
 // free for the next product sooner if only one at a time is stored.
@@ -354,6 +361,10 @@ INLINE void add_steps(const cut *c, const block_rows *rows, const block_panels *
     if (before->done < n_results) {
       const size_t end = before->done + each;
       finish_rows(before, end < n_results ? end : n_results, is_float);
+    }
+    if (w->ahead > 0) {
+      prefetch_tile(w0 + w->ahead, c->quads);
+      prefetch_tile(w1 + w->ahead, c->quads);
     }
     at += c->quads * QUAD;
     w0 += c->quads * QUAD_BYTES;
@@ -415,18 +426,80 @@ INLINE block_panels panels_of(const rhs *w, size_t first, size_t quads_done, con
   return panels;
 }
 
-// Blocks `first` to `end` of columns by a slice of a block of rows.
-INLINE void multiply_slice(const cut *c, const block_rows *rows, size_t row, const rhs *w,
-                           size_t first, size_t end, size_t quads_done, bool is_end, bool is_float,
-                           bool is_whole, const target *to, block_sums sums[KEPT],
-                           results *before) {
-  for (size_t i = first; i < end; i++) {
-    const size_t column = i * BLOCK_COLS;
-    results mine = results_of(w, row, c->rows, column, is_float, to, sums[is_whole ? 0 : i % KEPT]);
-    const block_panels panels = panels_of(w, column, quads_done, &mine, is_float);
-    mine.are_sums = !is_end;
-    add_steps(c, rows, &panels, before, is_float);
-    *before = mine;
+// A call.
+typedef struct call {
+  const lhs *a;
+  const rhs *w;
+  const target *to;
+  size_t n_blocks;  // of columns
+  cut c;
+  results before;
+  memory *m;
+} call;
+
+// The first row of a block that begins with `row` or, if too few follow, ends with the last row.
+INLINE size_t start_of(const call *k, size_t row) {
+  return row + k->c.rows < k->a->n_rows ? row : k->a->n_rows - k->c.rows;
+}
+
+// All columns of a matrix. Each block of weights meets all rows before the next one, which is
+// prefetched in the meantime.
+INLINE void multiply_by_columns(call *k, bool is_float) {
+  const lhs *const a = k->a;
+  for (size_t i = 0; i < k->n_blocks; i++) {
+    for (size_t row = 0; row < a->n_rows; row += k->c.rows) {
+      const size_t at = start_of(k, row);
+      block_rows rows = {.at = a->a + at * a->a_bytes, .step = a->a_bytes};
+      copy_last(&k->c, &rows, k->m->last);
+      const results mine =
+          results_of(k->w, at, k->c.rows, i * BLOCK_COLS, is_float, k->to, k->m->sums[0]);
+      block_panels panels = panels_of(k->w, i * BLOCK_COLS, 0, &mine, is_float);
+      panels.ahead = row == 0 && i + 1 < k->n_blocks ? 2 * k->w->panel_bytes : 0;
+      add_steps(&k->c, &rows, &panels, &k->before, is_float);
+      k->before = mine;
+    }
+  }
+}
+
+// Blocks `first` to `end` of columns by a block of rows, slice by slice.
+INLINE void multiply_slices(call *k, size_t at, size_t first, size_t end, bool is_float) {
+  const lhs *const a = k->a;
+  size_t done = 0;
+  for (slice s = slice_from(a, 0, 0);; s = slice_after(a, &s)) {
+    const size_t quads = quads_of_slice(&s);
+    const bool is_end = is_last_slice(a, &s);
+    block_rows rows = {.at = a->a + at * a->a_bytes, .step = a->a_bytes};
+    if (quads != k->c.all_quads) {
+      finish_block(&k->c, &k->before, is_float);
+      k->c = cut_of(a->n_rows, quads);
+      begin_tiles(&k->c);
+    }
+    if (a->taps != NULL) {
+      rows = (block_rows){.at = k->m->rows, .step = pitch_of(quads)};
+      copy_taps(a, at, k->c.rows, &s, k->m->rows, rows.step);
+    }
+    copy_last(&k->c, &rows, k->m->last);
+    for (size_t i = first; i < end; i++) {
+      int32_t (*const sums)[BLOCK_COLS] = k->m->sums[is_end && done == 0 ? 0 : i % KEPT];
+      results mine = results_of(k->w, at, k->c.rows, i * BLOCK_COLS, is_float, k->to, sums);
+      const block_panels panels = panels_of(k->w, i * BLOCK_COLS, done, &mine, is_float);
+      mine.are_sums = !is_end;
+      add_steps(&k->c, &rows, &panels, &k->before, is_float);
+      k->before = mine;
+    }
+    if (is_end) return;
+    done += quads;
+  }
+}
+
+INLINE void multiply_by_rows(call *k, bool is_float) {
+  const slice all = slice_from(k->a, 0, 0);
+  const size_t at_once = is_last_slice(k->a, &all) ? k->n_blocks : KEPT;
+  for (size_t row = 0; row < k->a->n_rows; row += k->c.rows) {
+    for (size_t first = 0; first < k->n_blocks; first += at_once) {
+      const size_t end = first + at_once < k->n_blocks ? first + at_once : k->n_blocks;
+      multiply_slices(k, start_of(k, row), first, end, is_float);
+    }
   }
 }
 
@@ -435,40 +508,17 @@ INLINE void multiply(const lhs *a, const rhs *w, bool is_float, const target *to
   ET_ASSERT((a->a != NULL || a->taps != NULL) && w->w != NULL && to->c != NULL);
   ET_ASSERT(to->limits != NULL && is_float == (to->scales != NULL));
   memory m;
-  const size_t n_blocks = (w->n_cols + BLOCK_COLS - 1) / BLOCK_COLS;
   const slice all = slice_from(a, 0, 0);
-  const bool is_whole = is_last_slice(a, &all);
-  const size_t at_once = is_whole ? n_blocks : KEPT;
-  cut c = cut_of(a->n_rows, quads_of_slice(&all));
-  begin_tiles(&c);
-  results before = results_of(w, 0, 0, 0, is_float, to, m.sums[0]);  // of no rows
-  for (size_t row = 0; row < a->n_rows; row += c.rows) {
-    const size_t at = row + c.rows < a->n_rows ? row : a->n_rows - c.rows;
-    for (size_t first = 0; first < n_blocks; first += at_once) {
-      const size_t end = first + at_once < n_blocks ? first + at_once : n_blocks;
-      size_t done = 0;
-      for (slice s = all;; s = slice_after(a, &s)) {
-        const size_t quads = quads_of_slice(&s);
-        const bool is_end = is_last_slice(a, &s);
-        block_rows rows = {.at = a->a + at * a->a_bytes, .step = a->a_bytes};
-        if (quads != c.all_quads) {
-          finish_block(&c, &before, is_float);
-          c = cut_of(a->n_rows, quads);
-          begin_tiles(&c);
-        }
-        if (a->taps != NULL) {
-          rows = (block_rows){.at = m.rows, .step = pitch_of(quads)};
-          copy_taps(a, at, c.rows, &s, m.rows, rows.step);
-        }
-        copy_last(&c, &rows, m.last);
-        multiply_slice(&c, &rows, at, w, first, end, done, is_end, is_float, is_whole, to, m.sums,
-                       &before);
-        if (is_end) break;
-        done += quads;
-      }
-    }
-  }
-  finish_block(&c, &before, is_float);
+  call k = {.a = a, .w = w, .to = to, .m = &m};
+  k.n_blocks = (w->n_cols + BLOCK_COLS - 1) / BLOCK_COLS;
+  k.c = cut_of(a->n_rows, quads_of_slice(&all));
+  k.before = results_of(w, 0, 0, 0, is_float, to, m.sums[0]);  // of no rows
+  begin_tiles(&k.c);
+  if (a->taps == NULL && w->n_cols > a->n_rows)
+    multiply_by_columns(&k, is_float);
+  else
+    multiply_by_rows(&k, is_float);
+  finish_block(&k.c, &k.before, is_float);
   amx_end();
 }
 

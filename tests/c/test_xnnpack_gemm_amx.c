@@ -238,6 +238,8 @@ static void convolutions_of_long_taps_have_the_bits_of_xnnpack(void) {
   check_taps(ROWS, 49, 40, 9, 512);
   check_taps(ROWS, 5, 20, 5, 301);
   check_taps(ROWS, 33, 17, 3, 1153);  // a slice is less than a tap
+  check_taps(ROWS, 17, 33, 2, 832);   // the last slice has 64 elements, then 2
+  check_taps(ROWS, 17, 33, 2, 770);
   check_taps(ROWS, 9, 280, 2, 2321);
 }
 

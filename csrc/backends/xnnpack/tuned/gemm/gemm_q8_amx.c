@@ -18,21 +18,16 @@
 
 #include <immintrin.h>
 #include <stdalign.h>
-#include <string.h>
 
+#include "backends/xnnpack/tuned/gemm/copy_lhs_amx.h"
 #include "backends/xnnpack/tuned/xnn_private.h"
 #include "kernels/micro/amx_tiles.h"
 #include "runtime/check.h"
 
-#define INLINE static inline __attribute__((always_inline))
-
 enum { COLS = ETI_XNN_GEMM_COLS, BLOCK_ROWS = 2 * AMX_ROWS, BLOCK_COLS = 2 * COLS };
 
 // Quads of 16 columns, and of a tile.
-enum { QUAD = 4, QUAD_BYTES = QUAD * COLS, TILE_QUADS = AMX_BYTES / QUAD };
-
-// Bytes of a row that are copied at once, and the greatest distance of copied rows.
-enum { SLICE = 768, PITCH = SLICE + AMX_BYTES };
+enum { QUAD_BYTES = QUAD * COLS, TILE_QUADS = AMX_BYTES / QUAD };
 
 // Blocks of columns whose sums are kept between slices.
 enum { KEPT = 8 };
@@ -41,20 +36,9 @@ typedef int32_t block_sums[BLOCK_ROWS][BLOCK_COLS];
 
 typedef struct memory {
   alignas(64) block_sums sums[KEPT];
-  alignas(64) int8_t rows[BLOCK_ROWS * PITCH];     // copied taps
-  alignas(64) int8_t last[BLOCK_ROWS][AMX_BYTES];  // the last step of rows
+  alignas(64) int8_t rows[BLOCK_ROWS * ETI_AMX_PITCH];  // copied taps
+  alignas(64) int8_t last[BLOCK_ROWS][AMX_BYTES];       // the last step of rows
 } memory;
-
-// The left operand: a matrix, or taps.
-typedef struct lhs {
-  size_t n_rows, n_k, n_taps;
-  const int8_t *a;  // the matrix
-  size_t a_bytes;
-  const void *const *taps;  // NULL: a matrix
-  size_t together;          // rows whose taps lie together
-  size_t offset_bytes;
-  const void *zero, *zero_data;
-} lhs;
 
 typedef struct rhs {
   size_t n_cols, panel_bytes, quads;  // quads of all taps
@@ -68,90 +52,6 @@ typedef struct target {
   const struct xnn_qd8_quantization_params *scales;  // of the rows; NULL: results are int8
   size_t scales_step;                                // 0: all rows have the same
 } target;
-
-// ---- Slices of rows: whole taps, or some elements of one
-
-typedef struct slice {
-  size_t tap, n_taps, k, n_k;
-} slice;
-
-INLINE size_t quads_of(size_t n_k) {
-  return (n_k + QUAD - 1) / QUAD;
-}
-
-INLINE size_t quads_of_slice(const slice *s) {
-  return quads_of(s->n_k) * s->n_taps;
-}
-
-// Slices of nearly equal length.
-static slice slice_from(const lhs *a, size_t tap, size_t k) {
-  if (a->taps == NULL) return (slice){0, 1, 0, a->n_k};
-  const size_t padded = quads_of(a->n_k) * QUAD, left = a->n_taps - tap;
-  if (padded > SLICE) {
-    const size_t n = a->n_k - k;
-    return (slice){tap, 1, k, n < SLICE ? n : SLICE};
-  }
-  const size_t most = SLICE / padded, n_slices = (a->n_taps + most - 1) / most;
-  const size_t each = (a->n_taps + n_slices - 1) / n_slices;
-  return (slice){tap, each < left ? each : left, 0, a->n_k};
-}
-
-INLINE bool is_last_slice(const lhs *a, const slice *s) {
-  return s->tap + s->n_taps == a->n_taps && s->k + s->n_k == a->n_k;
-}
-
-static slice slice_after(const lhs *a, const slice *s) {
-  const size_t k = s->k + s->n_k;
-  return k < a->n_k ? slice_from(a, s->tap, k) : slice_from(a, s->tap + s->n_taps, 0);
-}
-
-// ---- Copies of rows
-
-// A mask of the first n of 64 bytes.
-INLINE __mmask64 first_bytes(size_t n) {
-  return n >= 64 ? ~(__mmask64)0 : ((__mmask64)1 << n) - 1;
-}
-
-// Copies n bytes, of which `mask` are the last 1 to 64.
-INLINE void copy(int8_t *to, const int8_t *from, size_t n, __mmask64 mask) {
-  for (; n > 64; n -= 64, to += 64, from += 64)
-    _mm512_storeu_si512((void *)to, _mm512_loadu_si512((const void *)from));
-  _mm512_mask_storeu_epi8((void *)to, mask, _mm512_maskz_loadu_epi8(mask, (const void *)from));
-}
-
-INLINE const int8_t *tap_at(const lhs *a, const void *const *at) {
-  return *at == a->zero ? a->zero_data : (const int8_t *)*at + a->offset_bytes;
-}
-
-// Copies a slice of taps of a row. The last quad of a tap may end with anything: its weights are 0.
-INLINE void copy_taps_of_row(const lhs *a, const void *const *taps, const slice *s, int8_t *to) {
-  const size_t padded = quads_of(s->n_k) * QUAD, apart = a->together;
-  const void *const *const end = taps + s->n_taps * apart;
-  const __mmask64 mask = first_bytes((s->n_k - 1) % 64 + 1);
-  if (padded == QUAD) {
-    for (; taps < end; taps += apart, to += QUAD) memcpy(to, tap_at(a, taps), QUAD);
-  } else if (s->n_k == 64) {
-    for (; taps < end; taps += apart, to += 64)
-      _mm512_storeu_si512((void *)to, _mm512_loadu_si512((const void *)tap_at(a, taps)));
-  } else {
-    for (; taps < end; taps += apart, to += padded) copy(to, tap_at(a, taps) + s->k, s->n_k, mask);
-  }
-}
-
-// The distance of copied rows: an odd number of lines, because others compete for few sets of the
-// cache.
-INLINE size_t pitch_of(size_t quads) {
-  return (quads * QUAD + AMX_BYTES - 1) / (2 * AMX_BYTES) * 2 * AMX_BYTES + AMX_BYTES;
-}
-
-INLINE void copy_taps(const lhs *a, size_t row, size_t n_rows, const slice *s, int8_t *to,
-                      size_t pitch) {
-  for (size_t i = 0; i < n_rows; i++, to += pitch) {
-    const size_t group = (row + i) / a->together, in_group = (row + i) % a->together;
-    const size_t first = (group * a->n_taps + s->tap) * a->together + in_group;
-    copy_taps_of_row(a, a->taps + first, s, to);
-  }
-}
 
 // ---- Tiles
 
@@ -197,7 +97,7 @@ INLINE void copy_last(const cut *c, block_rows *rows, int8_t to[BLOCK_ROWS][AMX_
   rows->last = rows->at + start * QUAD;
   rows->last_step = rows->step;
   if (c->again == 0) return;
-  const __mmask64 mask = first_bytes(n) & ~first_bytes(c->again * QUAD);
+  const __mmask64 mask = eti_amx_first_bytes(n) & ~eti_amx_first_bytes(c->again * QUAD);
   for (size_t i = 0; i < c->rows; i++) {
     const void *const from = rows->last + i * rows->step;
     _mm512_store_si512((void *)to[i], _mm512_maskz_loadu_epi8(mask, from));
@@ -428,7 +328,7 @@ INLINE block_panels panels_of(const rhs *w, size_t first, size_t quads_done, con
 
 // A call.
 typedef struct call {
-  const lhs *a;
+  const eti_amx_lhs *a;
   const rhs *w;
   const target *to;
   size_t n_blocks;  // of columns
@@ -445,7 +345,7 @@ INLINE size_t start_of(const call *k, size_t row) {
 // All columns of a matrix. Each block of weights meets all rows before the next one, which is
 // prefetched in the meantime.
 INLINE void multiply_by_columns(call *k, bool is_float) {
-  const lhs *const a = k->a;
+  const eti_amx_lhs *const a = k->a;
   for (size_t i = 0; i < k->n_blocks; i++) {
     for (size_t row = 0; row < a->n_rows; row += k->c.rows) {
       const size_t at = start_of(k, row);
@@ -463,11 +363,11 @@ INLINE void multiply_by_columns(call *k, bool is_float) {
 
 // Blocks `first` to `end` of columns by a block of rows, slice by slice.
 INLINE void multiply_slices(call *k, size_t at, size_t first, size_t end, bool is_float) {
-  const lhs *const a = k->a;
+  const eti_amx_lhs *const a = k->a;
   size_t done = 0;
-  for (slice s = slice_from(a, 0, 0);; s = slice_after(a, &s)) {
-    const size_t quads = quads_of_slice(&s);
-    const bool is_end = is_last_slice(a, &s);
+  for (eti_amx_slice s = eti_amx_slice_from(a, 0, 0);; s = eti_amx_slice_after(a, &s)) {
+    const size_t quads = eti_amx_slice_quads(&s);
+    const bool is_end = eti_amx_is_last(a, &s);
     block_rows rows = {.at = a->a + at * a->a_bytes, .step = a->a_bytes};
     if (quads != k->c.all_quads) {
       finish_block(&k->c, &k->before, is_float);
@@ -475,8 +375,8 @@ INLINE void multiply_slices(call *k, size_t at, size_t first, size_t end, bool i
       begin_tiles(&k->c);
     }
     if (a->taps != NULL) {
-      rows = (block_rows){.at = k->m->rows, .step = pitch_of(quads)};
-      copy_taps(a, at, k->c.rows, &s, k->m->rows, rows.step);
+      rows = (block_rows){.at = k->m->rows, .step = eti_amx_pitch_of(quads)};
+      eti_amx_copy_taps(a, at, k->c.rows, &s, k->m->rows, rows.step);
     }
     copy_last(&k->c, &rows, k->m->last);
     for (size_t i = first; i < end; i++) {
@@ -493,8 +393,8 @@ INLINE void multiply_slices(call *k, size_t at, size_t first, size_t end, bool i
 }
 
 INLINE void multiply_by_rows(call *k, bool is_float) {
-  const slice all = slice_from(k->a, 0, 0);
-  const size_t at_once = is_last_slice(k->a, &all) ? k->n_blocks : KEPT;
+  const eti_amx_slice all = eti_amx_slice_from(k->a, 0, 0);
+  const size_t at_once = eti_amx_is_last(k->a, &all) ? k->n_blocks : KEPT;
   for (size_t row = 0; row < k->a->n_rows; row += k->c.rows) {
     for (size_t first = 0; first < k->n_blocks; first += at_once) {
       const size_t end = first + at_once < k->n_blocks ? first + at_once : k->n_blocks;
@@ -503,15 +403,15 @@ INLINE void multiply_by_rows(call *k, bool is_float) {
   }
 }
 
-INLINE void multiply(const lhs *a, const rhs *w, bool is_float, const target *to) {
+INLINE void multiply(const eti_amx_lhs *a, const rhs *w, bool is_float, const target *to) {
   ET_ASSERT(a->n_rows > 0 && w->n_cols > 0 && a->n_k > 0 && a->n_taps > 0);
   ET_ASSERT((a->a != NULL || a->taps != NULL) && w->w != NULL && to->c != NULL);
   ET_ASSERT(to->limits != NULL && is_float == (to->scales != NULL));
   memory m;
-  const slice all = slice_from(a, 0, 0);
+  const eti_amx_slice all = eti_amx_slice_from(a, 0, 0);
   call k = {.a = a, .w = w, .to = to, .m = &m};
   k.n_blocks = (w->n_cols + BLOCK_COLS - 1) / BLOCK_COLS;
-  k.c = cut_of(a->n_rows, quads_of_slice(&all));
+  k.c = cut_of(a->n_rows, eti_amx_slice_quads(&all));
   k.before = results_of(w, 0, 0, 0, is_float, to, m.sums[0]);  // of no rows
   begin_tiles(&k.c);
   if (a->taps == NULL && w->n_cols > a->n_rows)
@@ -522,18 +422,18 @@ INLINE void multiply(const lhs *a, const rhs *w, bool is_float, const target *to
   amx_end();
 }
 
-static void multiply_to_bytes(const lhs *a, const rhs *w, const target *to) {
+static void multiply_to_bytes(const eti_amx_lhs *a, const rhs *w, const target *to) {
   multiply(a, w, false, to);
 }
 
-static void multiply_to_floats(const lhs *a, const rhs *w, const target *to) {
+static void multiply_to_floats(const eti_amx_lhs *a, const rhs *w, const target *to) {
   multiply(a, w, true, to);
 }
 
-static void multiply_all(const lhs *a, const void *w, size_t n_cols, size_t panel_bytes,
+static void multiply_all(const eti_amx_lhs *a, const void *w, size_t n_cols, size_t panel_bytes,
                          const target *to) {
   const bool is_float = to->scales != NULL;
-  const size_t quads = quads_of(a->n_k) * a->n_taps;
+  const size_t quads = eti_amx_quads_of(a->n_k) * a->n_taps;
   ET_ASSERT((uintptr_t)w % AMX_BYTES == 0);
   ET_ASSERT(panel_bytes == COLS * (is_float ? sizeof(float) : 1));
   (void)panel_bytes;
@@ -541,7 +441,7 @@ static void multiply_all(const lhs *a, const void *w, size_t n_cols, size_t pane
   (is_float ? multiply_to_floats : multiply_to_bytes)(a, &weights, to);
 }
 
-static void multiply_taps(lhs a, size_t taps_bytes, const void *w, size_t n_cols,
+static void multiply_taps(eti_amx_lhs a, size_t taps_bytes, const void *w, size_t n_cols,
                           size_t panel_bytes, const target *to) {
   ET_ASSERT(taps_bytes % (a.together * sizeof *a.taps) == 0);
   a.n_taps = taps_bytes / sizeof *a.taps / a.together;
@@ -551,7 +451,7 @@ static void multiply_taps(lhs a, size_t taps_bytes, const void *w, size_t n_cols
 void eti_xnn_qs8_gemm_16x16__amx(size_t n_rows, size_t n_cols, size_t n_k, const void *a,
                                  size_t a_bytes, const void *w, void *c, size_t row_bytes,
                                  size_t panel_bytes, const void *limits) {
-  const lhs from = {.n_rows = n_rows, .n_k = n_k, .n_taps = 1, .a = a, .a_bytes = a_bytes};
+  const eti_amx_lhs from = {.n_rows = n_rows, .n_k = n_k, .n_taps = 1, .a = a, .a_bytes = a_bytes};
   const target to = {c, row_bytes, limits, NULL, 0};
   multiply_all(&from, w, n_cols, panel_bytes, &to);
 }
@@ -560,7 +460,7 @@ void eti_xnn_qd8_gemm_16x16__amx(size_t n_rows, size_t n_cols, size_t n_k, const
                                  size_t a_bytes, const void *w, void *c, size_t row_bytes,
                                  size_t panel_bytes, const void *limits,
                                  const struct xnn_qd8_quantization_params *scales) {
-  const lhs from = {.n_rows = n_rows, .n_k = n_k, .n_taps = 1, .a = a, .a_bytes = a_bytes};
+  const eti_amx_lhs from = {.n_rows = n_rows, .n_k = n_k, .n_taps = 1, .a = a, .a_bytes = a_bytes};
   const target to = {c, row_bytes, limits, scales, 1};
   multiply_all(&from, w, n_cols, panel_bytes, &to);
 }
@@ -578,7 +478,7 @@ void eti_xnn_qs8_igemm_16x16__amx(size_t n_rows, size_t n_cols, size_t n_k, size
                                   const void **a, const void *w, void *c, size_t row_bytes,
                                   size_t panel_bytes, size_t offset_bytes, const void *zero,
                                   const void *limits) {
-  const lhs from = TAPS(ETI_XNN_AMX_ROWS, zero);
+  const eti_amx_lhs from = TAPS(ETI_XNN_AMX_ROWS, zero);
   const target to = {c, row_bytes, limits, NULL, 0};
   multiply_taps(from, taps_bytes, w, n_cols, panel_bytes, &to);
 }
@@ -587,7 +487,7 @@ void eti_xnn_qs8_igemm_1x16__amx(size_t n_rows, size_t n_cols, size_t n_k, size_
                                  const void **a, const void *w, void *c, size_t row_bytes,
                                  size_t panel_bytes, size_t offset_bytes, const void *zero,
                                  const void *limits) {
-  const lhs from = TAPS(1, zero);
+  const eti_amx_lhs from = TAPS(1, zero);
   const target to = {c, row_bytes, limits, NULL, 0};
   multiply_taps(from, taps_bytes, w, n_cols, panel_bytes, &to);
 }
@@ -597,7 +497,7 @@ void eti_xnn_qd8_igemm_16x16__amx(size_t n_rows, size_t n_cols, size_t n_k, size
                                   size_t panel_bytes, size_t offset_bytes, const void *zero,
                                   const void *zero_data, const void *limits,
                                   const struct xnn_qd8_quantization_params *scales) {
-  const lhs from = TAPS(ETI_XNN_AMX_ROWS, zero_data);
+  const eti_amx_lhs from = TAPS(ETI_XNN_AMX_ROWS, zero_data);
   const target to = {c, row_bytes, limits, scales, 0};
   multiply_taps(from, taps_bytes, w, n_cols, panel_bytes, &to);
 }
@@ -607,7 +507,7 @@ void eti_xnn_qd8_igemm_1x16__amx(size_t n_rows, size_t n_cols, size_t n_k, size_
                                  size_t panel_bytes, size_t offset_bytes, const void *zero,
                                  const void *zero_data, const void *limits,
                                  const struct xnn_qd8_quantization_params *scales) {
-  const lhs from = TAPS(1, zero_data);
+  const eti_amx_lhs from = TAPS(1, zero_data);
   const target to = {c, row_bytes, limits, scales, 0};
   multiply_taps(from, taps_bytes, w, n_cols, panel_bytes, &to);
 }

@@ -29,6 +29,8 @@ HERE = {"x86_64": "x86-64", "AMD64": "x86-64", "arm64": "aarch64"}.get(
     platform.machine(), platform.machine()
 )
 
+EMULATED_AMX = "emulated-amx"
+
 
 class MachineError(Exception):
     """A machine that cannot be built or run, with what to install."""
@@ -45,10 +47,22 @@ class Machine:
     files: tuple[tuple[str, str], ...] = ()
 
 
+def cpu_flags() -> set[str]:
+    """The features of this processor, as Linux names them; none on other systems."""
+    info = Path("/proc/cpuinfo")
+    return set(info.read_text().split()) if info.exists() else set()
+
+
+def can_emulate_amx() -> bool:
+    """Whether this processor has all instructions of kernels on tiles of AMX but those of tiles,
+    which the preset EMULATED_AMX has in C (tests/c/amx_emulated.h)."""
+    needed = {"avx2", "avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_vnni", "avx512_bf16"}
+    return needed <= cpu_flags()
+
+
 def levels_here() -> tuple[str, ...]:
     """The instruction sets of this processor for which the kernels have code."""
-    info = Path("/proc/cpuinfo")
-    flags = set(info.read_text().split()) if info.exists() else set()
+    flags = cpu_flags()
     if HERE == "aarch64":
         has_dot = "asimddp" in flags
         has_i8mm = has_dot and "i8mm" in flags
@@ -74,6 +88,15 @@ def emulated(name: str, prefix: str, libc: str, levels: tuple[str, ...]) -> Mach
     return Machine(name, f"same-bits-{name}", levels, True, emulator, tools, files)
 
 
+def with_emulated_amx(levels: tuple[str, ...]) -> tuple[Machine, ...]:
+    """This machine with tiles of AMX in C, if it has the other instructions of these kernels."""
+    if not can_emulate_amx():
+        return ()
+    at = levels.index("avx512vnni") + 1
+    found = (*levels[:at], "amx", *(name for name in levels[at:] if name != "amx"))
+    return (Machine("x86-64, emulated AMX", EMULATED_AMX, found, is_emulated=True),)
+
+
 MACHINES = {
     m.name: m
     for m in (
@@ -87,6 +110,7 @@ MACHINES = {
         ),
         emulated("riscv64", "riscv64-linux-gnu", "libc6-dev-riscv64-cross", ("scalar",)),
         Machine("wasm32", "same-bits-wasm32", ("scalar",), is_emulated=True),
+        *with_emulated_amx(levels_here()),
     )
 }
 REFERENCE = next(iter(MACHINES))

@@ -108,7 +108,10 @@ static void fill_columns(const fuzz_tensor *panels, const fuzz_tensor *columns, 
     const int8_t *const panel = (const int8_t *)panels->memory + c / 16 * quads * 64 + c % 16 * 4;
     uint8_t *const at = columns->memory + (t->numel - n + c) * sizeof(uint32_t);
     uint32_t sum = 0, start;
-    for (size_t k = 0; k < 4 * quads; k++) sum += (uint32_t)panel[k / 4 * 64 + k % 4];
+    for (size_t k = 0; k < 4 * quads; k++) {
+      const int32_t code = panel[k / 4 * 64 + k % 4];
+      sum += (uint32_t)code;
+    }
     memcpy(&start, columns->memory + c * sizeof start, sizeof start);
     if (t->rank == 2) sum = start - 128 * sum;
     memcpy(at, &sum, sizeof sum);

@@ -57,6 +57,13 @@ static unsigned saved_registers(void) {
   return low;
 }
 
+#define LEAF7_AMX_I8 ((unsigned)LEAF7_AMX_TILE | (unsigned)LEAF7_AMX_INT8)
+#if defined(ET_AMX_EMULATED)  // a build of the tests, with the functions of amx_tiles.h in C
+static unsigned usable_tiles(unsigned features, unsigned saved) {
+  (void)saved;
+  return features | LEAF7_AMX_I8 | (unsigned)LEAF7_AMX_BF16;
+}
+#else
 // Asks Linux for the tiles of AMX. False if it refuses. A process may ask again.
 static bool system_lends_tiles(void) {
 #if defined(__linux__)
@@ -72,6 +79,13 @@ static bool system_lends_tiles(void) {
 #endif
 }
 
+// The same features; 0 if tiles or their int8 products are missing or refused.
+static unsigned usable_tiles(unsigned features, unsigned saved) {
+  const bool has = (features & LEAF7_AMX_I8) == LEAF7_AMX_I8 && (saved & XCR0_AMX) == XCR0_AMX;
+  return has && system_lends_tiles() ? features : 0;
+}
+#endif
+
 static features detect(void) {
   features f = none;
   unsigned a, b, c, d;
@@ -84,9 +98,7 @@ static features detect(void) {
   const bool avx512 = (b & LEAF7_AVX512) == LEAF7_AVX512 && (saved & XCR0_AVX512) == XCR0_AVX512;
   f.vbmi = avx512 && (c & (unsigned)LEAF7_AVX512_VBMI) != 0;
   const bool avx512_vnni = avx512 && (c & (unsigned)LEAF7_AVX512_VNNI) != 0;
-  const unsigned int8 = (unsigned)LEAF7_AMX_TILE | (unsigned)LEAF7_AMX_INT8;
-  const bool has_amx = avx512_vnni && (d & int8) == int8 && (saved & XCR0_AMX) == XCR0_AMX;
-  const bool has_amx_bf16 = has_amx && (d & (unsigned)LEAF7_AMX_BF16) != 0;
+  const unsigned tiles = avx512_vnni ? usable_tiles(d, saved) : 0;
   unsigned more = 0;
   if (a < 1 || !__get_cpuid_count(7, 1, &more, &b, &c, &d)) more = 0;
   f.isa = avx512 ? ETI_ISA_AVX512 : ETI_ISA_AVX2;
@@ -95,9 +107,8 @@ static features detect(void) {
   if (avx512_vnni) add_dot(&f, ETI_DOT_AVX512_VNNI);
   const bool has_bf16 = avx512 && (more & (unsigned)LEAF7_1_AVX512_BF16) != 0;
   if (has_bf16) add_bf16(&f, ETI_BF16_AVX512);
-  if (!has_amx || !system_lends_tiles()) return f;
-  add_dot(&f, ETI_DOT_AMX);
-  if (has_bf16 && has_amx_bf16) add_bf16(&f, ETI_BF16_AMX);
+  if (tiles != 0) add_dot(&f, ETI_DOT_AMX);
+  if (has_bf16 && (tiles & (unsigned)LEAF7_AMX_BF16) != 0) add_bf16(&f, ETI_BF16_AMX);
   return f;
 }
 #elif ETI_HAVE_NEON

@@ -20,8 +20,8 @@
 // The contract of AMX is what TDPBF16PS computes: a sum begins at the column's bias. For each group
 // of ETI_BGEMM_TILE_TERMS terms, counted from k = 0, two chains of fused multiply-adds begin at 0,
 // one over the even terms and one over the odd ones, and sum = sum + (even + odd). Rows and
-// denormals are as above. Its multipliers are 8 times as many as those of VDPBF16PS, which on such
-// processors is no faster than products of f32; with the steps above they could not be used.
+// denormals are as above. Tiles cannot repeat the steps above, and on the processors that have them
+// VDPBF16PS is no faster than products of f32.
 //
 // BFDOT and BFMMLA of Arm are not used: they add the two products of a pair to each other first, so
 // that their bits differ, whether they round that sum to odd or, by FPCR.EBF, to nearest: 1 plus

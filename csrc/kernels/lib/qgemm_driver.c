@@ -17,11 +17,10 @@
 enum {
   NR = ETI_QGEMM_NR,
   QUAD = ETI_QGEMM_QUAD,
-  BLOCK_BYTES = 128 * 1024,  // of a block, which stays in the L2 cache
-  FEW_ROWS = 48,             // rows that justify reading all weights once
-  MAX_BYTES = 512 * 1024,    // of a block of few rows
-  CHUNK_BYTES = 256 * 1024,  // of panels that all rows of a block meet before the next ones
-  NEAR_BYTES = 512 * 1024,   // of weights that a block leaves in the L2 cache for the next one
+  BLOCK_BYTES = 128 * 1024,        // of a block, which stays in the L2 cache
+  FEW_ROWS = 48,                   // rows that justify reading all weights once
+  MAX_BYTES = 512 * 1024,          // of a block of few rows
+  CHUNK_BYTES = 256 * 1024,        // of panels that all rows of a block meet before the next ones
   MAX_SCRATCH = 64 * 1024 * 1024,  // of a thread
   MANY_ROWS = 96,                  // of a thread, which justify that all threads read all weights
   UNITS = 4,                       // of each thread
@@ -240,7 +239,7 @@ static void run_slots(void *ctx, size_t begin, size_t end) {
       const size_t from = u % r->n_chunks * r->chunk;
       eti_qtile t = tile_of(p, group, from, eti_at_most(panels, from + r->chunk), first);
       t.m = m;
-      if (first > 0 && panels * eti_qpanel_bytes(quads_of(p->k)) <= NEAR_BYTES) t.next = 0;
+      if (first > 0 && r->n_chunks == 1) t.next = 0;  // the block before has read all weights
       t.a = rows;
       t.a_step = row_bytes(p);
       (p->row_scales != NULL ? p->micro->tile_f32 : p->micro->tile_i8)(&t);

@@ -42,7 +42,6 @@ static inline void amx_end(void) {
 // sum[r][c] += Σ rows[r][4 i + j] · columns[i][4 c + j], which wraps. Bytes of rows and of columns
 // are unsigned (U8) or signed (I8).
 #define AMX_DOT_U8_I8(sum, rows, columns) AMX_DOT("tdpbusd", sum, rows, columns)
-#define AMX_DOT_I8_U8(sum, rows, columns) AMX_DOT("tdpbsud", sum, rows, columns)
 #define AMX_DOT_I8_I8(sum, rows, columns) AMX_DOT("tdpbssd", sum, rows, columns)
 
 // Products of bf16: two chains of fused multiply-adds, of the even and of the odd terms, begin at

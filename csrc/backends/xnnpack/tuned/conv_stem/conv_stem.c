@@ -22,17 +22,19 @@ static void set_context(struct xnn_operator *op, const eti_xnn_conv_stem *conv) 
 }
 
 // The kernels of this processor; NULL: XNNPACK's.
-static const eti_xnn_conv_stem_kernels *kernels(void) {
+static const eti_xnn_conv_stem_kernels *kernels_here(void) {
   if (eti_xnn_has_qs8_dwconv_avx2()) return &eti_xnn_qs8_conv_stem__avx2;
   return eti_xnn_has_qs8_gemm_amx() ? &eti_xnn_qs8_conv_stem__amx : NULL;
 }
 
-static void run_pad(void *conv, size_t first, size_t count) {
-  kernels()->pad(conv, first, count);
+static void run_pad(void *context, size_t first, size_t count) {
+  const eti_xnn_conv_stem *const conv = context;
+  conv->kernels->pad(conv, first, count);
 }
 
-static void run_conv(void *conv, size_t first, size_t count) {
-  kernels()->convolve(conv, first, count);
+static void run_conv(void *context, size_t first, size_t count) {
+  const eti_xnn_conv_stem *const conv = context;
+  conv->kernels->convolve(conv, first, count);
 }
 
 // ---- Creation
@@ -42,6 +44,7 @@ static eti_xnn_conv_stem conv_of_node(const struct xnn_node *node, const struct 
   const float scale = output->quantization.scale;
   const int32_t zero_point = output->quantization.zero_point;
   return (eti_xnn_conv_stem){
+      .kernels = kernels_here(),
       .n_channels = node->params.convolution_2d.group_input_channels,
       .n_filters = node->params.convolution_2d.group_output_channels,
       .kernel = {node->params.convolution_2d.kernel_height,
@@ -80,11 +83,12 @@ static enum xnn_status pack_weights(const struct xnn_node *node, const struct xn
   enum xnn_status status = xnn_status_unsupported_parameter;
   if (fill_scales(&values[node->inputs[0]], filter, &values[node->outputs[0]], conv->n_filters,
                   scales)) {
-    void *const packed = xnn_allocate_simd_memory(kernels()->weight_bytes(conv));
+    void *const packed = xnn_allocate_simd_memory(conv->kernels->weight_bytes(conv));
     status = packed == NULL ? xnn_status_out_of_memory : xnn_status_success;
     if (packed != NULL)
-      kernels()->pack(conv, filter->data,
-                      node->num_inputs > 2 ? values[node->inputs[2]].data : NULL, scales, packed);
+      conv->kernels->pack(conv, filter->data,
+                          node->num_inputs > 2 ? values[node->inputs[2]].data : NULL, scales,
+                          packed);
     conv->weights = packed;
   }
   xnn_release_simd_memory(scales);
@@ -149,10 +153,10 @@ static enum xnn_status reshape(struct xnn_operator_data *opdata, struct xnn_valu
   if (!fits_padded(&conv, n_images)) return xnn_status_out_of_memory;
   op->compute[0].range[0] = n_images * eti_xnn_qs8_conv_stem_rows(&conv);
   op->compute[1].range[0] = n_images * conv.y_height;
-  const size_t rows = kernels()->results_of_a_tile / conv.y_width;
+  const size_t rows = conv.kernels->results_of_a_tile / conv.y_width;
   op->compute[1].tile[0] = rows > 0 ? rows : 1;
   op->state = xnn_run_state_needs_setup;
-  opdata->workspace_size = n_images * kernels()->padded_bytes(&conv);
+  opdata->workspace_size = n_images * conv.kernels->padded_bytes(&conv);
   opdata->workspace_alignment = XNN_ALLOCATION_ALIGNMENT;
   output->shape = (struct xnn_shape){
       .num_dims = 4, .dim = {n_images, conv.y_height, conv.y_width, conv.n_filters}};
@@ -205,18 +209,18 @@ void eti_xnn_conv_stem_tune(xnn_subgraph_t subgraph) {
   if (!is_int8(subgraph->values, node) || subgraph->values[node->inputs[1]].data == NULL ||
       node->params.convolution_2d.groups != 1 || node->params.convolution_2d.dilation_width != 1 ||
       node->params.convolution_2d.group_input_channels > ETI_XNN_STEM_CHANNELS ||
-      !has_small_padding(node) || kernels() == NULL)
+      !has_small_padding(node) || kernels_here() == NULL)
     return;
   const eti_xnn_conv_stem conv =
       conv_of_node(node, &subgraph->values[node->inputs[0]], &subgraph->values[node->outputs[0]]);
-  if (kernels()->fits != NULL && !kernels()->fits(&conv)) return;
+  if (conv.kernels->fits != NULL && !conv.kernels->fits(&conv)) return;
   node->create = create;
   node->reshape = reshape;
   node->setup = set_up;
 }
 
 size_t eti_xnn_conv_stem_names(const char **names, size_t n) {
-  if (kernels() == NULL) return 0;
+  if (kernels_here() == NULL) return 0;
   if (n > 0) names[0] = "qs8_igemm_of_few_channels";
   return 1;
 }

@@ -18,6 +18,7 @@
 enum { ETI_XNN_STEM_CHANNELS = 4 };  // of an image, at most
 
 typedef struct eti_xnn_conv_stem {
+  const struct eti_xnn_conv_stem_kernels *kernels;
   size_t n_channels, height, width;       // of each image
   size_t n_filters, y_height, y_width;    // of each result
   size_t kernel[2], stride[2], dilation;  // rows and columns; dilation of rows

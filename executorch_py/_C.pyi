@@ -243,6 +243,11 @@ def open_program(
 def kernel_manifest() -> dict[str, KernelFacts]:
     """Dtypes that each operator (`aten::add.out`) reads and writes (short names), and its ranks."""
 
+def filled_bytes(size: int, fill: Callable[[memoryview], object], /) -> bytes:
+    """Bytes that `fill` writes in place: all of the view that it is given. It must not write later,
+    since bytes do not change.
+    """
+
 def data_file_bytes(tensors: dict[str, Any], /) -> bytes:
     """Named tensors as a data file (.ptd)."""
 

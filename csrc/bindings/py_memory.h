@@ -30,6 +30,8 @@ py_memory *py_memory_allocate(py_state *state, size_t bytes);
 // Advises the system to use huge pages for an allocated block. Call it only when all of the block
 // will be used: touching one byte of a huge page costs two megabytes.
 void py_memory_advise_huge_pages(py_memory *memory);
+// Populates the whole pages of memory that will all be written, which saves a page fault for each.
+void py_populate_pages(const void *data, size_t bytes);
 // Takes the advice back for all pages of [data, data + bytes), which must be in the block: few of
 // them may ever be used.
 void py_memory_advise_small_pages(const py_memory *memory, const void *data, size_t bytes);

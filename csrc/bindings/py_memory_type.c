@@ -51,6 +51,15 @@ static void advise_pages(const void *data, size_t bytes, int advice) {
   if (begin < end) (void)madvise((void *)begin, end - begin, advice);
 }
 
+void py_populate_pages(const void *data, size_t bytes) {
+#ifdef MADV_POPULATE_WRITE
+  advise_pages(data, bytes, MADV_POPULATE_WRITE);
+#else
+  (void)data;
+  (void)bytes;
+#endif
+}
+
 void py_memory_advise_small_pages(const py_memory *memory, const void *data, size_t bytes) {
 #ifdef MADV_NOHUGEPAGE
   if (memory->kind == PY_MEMORY_PAGES) advise_pages(data, bytes, MADV_NOHUGEPAGE);

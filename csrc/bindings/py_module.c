@@ -114,6 +114,8 @@ static PyMethodDef module_methods[] = {
      "machine_rates($module, n_threads, sizes, /)\n--\n\nMeasures operations a second of f32 "
      "and of int8, and per working set in bytes the bytes a second (read, written, copied), of "
      "that many threads."},
+    {"filled_bytes", py_filled_bytes, METH_VARARGS,
+     "filled_bytes($module, size, fill, /)\n--\n\nBytes that `fill` writes into a memoryview."},
     {"data_file_bytes", py_data_file_bytes, METH_VARARGS,
      "data_file_bytes($module, tensors, /)\n--\n\nNamed tensors as a data file (.ptd)."},
     {"load_data_file", py_load_data_file, METH_VARARGS,

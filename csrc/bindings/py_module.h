@@ -54,6 +54,7 @@ PyObject *py_kernel_manifest(PyObject *module, PyObject *unused);
 PyObject *py_backend_names(PyObject *module, PyObject *unused);
 PyObject *py_system_info(PyObject *module, PyObject *unused);
 PyObject *py_machine_rates(PyObject *module, PyObject *args);
+PyObject *py_filled_bytes(PyObject *module, PyObject *args);
 PyObject *py_data_file_bytes(PyObject *module, PyObject *args);
 PyObject *py_load_data_file(PyObject *module, PyObject *args);
 PyObject *py_optimizer_slots(PyObject *module, PyObject *args);

@@ -24,8 +24,10 @@ CordBuffer = bytes | FileBackedData
 
 # Tensors whose first bytes agree are compared as a whole; most weights differ here already.
 _SAMPLE_BYTES = 64
-# A row of the matrix that a checksum sums, in 64-bit words: its column sums stay in the L1 cache.
-_ROW_WORDS = 4096
+# A row of the matrix that a checksum sums, in 64-bit words, and rows that are summed both ways
+# while they are in the L2 cache.
+_ROW_WORDS = 1024
+_BLOCK_ROWS = 128
 
 
 class StoredTensor:
@@ -50,18 +52,34 @@ class StoredTensor:
 
     def view(self) -> memoryview:
         """The bytes; RuntimeError if they are no longer those that were exported."""
+        self._check()
+        return self._in_order()
+
+    def copy_to(self, memory: memoryview) -> None:
+        """Copy the bytes to writable memory of their size; RuntimeError as for `view`."""
+        self._check()
+        if self._moves:
+            to = torch.frombuffer(memory, dtype=torch.uint8)
+            if to.data_ptr() % self._arranged.element_size() == 0:
+                to.view(self._arranged.dtype).view(self._arranged.shape).copy_(self._arranged)
+                return
+        memory[:] = self._in_order()
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the bytes, as text. They are not checked: that is done when they are used."""
+        return hashlib.sha256(self._in_order()).hexdigest()
+
+    def _check(self) -> None:
         if _checksum(self._memory) != self._checksum:
             raise RuntimeError(
                 f"the tensor '{self.name}' was changed after to_executorch() and before the "
                 "program was written; write it first, or call to_executorch() again"
             )
+
+    def _in_order(self) -> memoryview:
         # Rearranged as a whole: torch copies a transposed matrix in blocks, but not parts of one.
         return _bytes_of(self._arranged.contiguous()) if self._moves else self._memory
-
-    @cached_property
-    def digest(self) -> str:
-        """SHA-256 of the bytes, as text."""
-        return hashlib.sha256(self.view()).hexdigest()
 
     def _first_bytes(self) -> bytes:
         if not self._moves:
@@ -116,8 +134,12 @@ def _checksum(memory: memoryview) -> int:
     checksum = zlib.crc32(memory[summed:])
     if rows:
         words = np.frombuffer(memory[:summed], dtype=np.uint64).reshape(rows, _ROW_WORDS)
-        for axis in (0, 1):
-            checksum = zlib.crc32(words.sum(axis=axis, dtype=np.uint64), checksum)
+        of_rows, of_columns = np.empty(rows, np.uint64), np.zeros(_ROW_WORDS, np.uint64)
+        for first in range(0, rows, _BLOCK_ROWS):
+            block = words[first : first + _BLOCK_ROWS]
+            np.add.reduce(block, axis=1, out=of_rows[first : first + _BLOCK_ROWS])
+            of_columns += np.add.reduce(block, axis=0)
+        checksum = zlib.crc32(of_columns.data, zlib.crc32(of_rows.data, checksum))
     return checksum
 
 
@@ -154,9 +176,25 @@ class Cord:
 
     def __bytes__(self) -> bytes:
         # Not a join, which would hold every piece at once, those made on demand too.
-        out = io.BytesIO()
-        self.write_to_file(out)
-        return out.getvalue()
+        try:
+            from executorch_py import _C
+        except ImportError:  # no runtime is installed
+            out = io.BytesIO()
+            self.write_to_file(out)
+            return out.getvalue()
+        return _C.filled_bytes(self._size, self._copy_to)
+
+    def _copy_to(self, memory: memoryview) -> None:
+        at = 0
+        for piece in self._pieces:
+            part = memory[at : at + len(piece)]
+            if isinstance(piece, FileBackedData):
+                piece.read_into(part)
+            elif isinstance(piece, StoredTensor):
+                piece.copy_to(part)
+            else:
+                part[:] = piece
+            at += len(piece)
 
     def write_to_file(self, outfile: BinaryIO) -> None:
         """Write all pieces in order, files a few megabytes at a time."""

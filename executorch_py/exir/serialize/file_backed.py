@@ -70,6 +70,13 @@ class FileBackedData:
         with self._path.open("rb") as file:
             shutil.copyfileobj(file, outfile, _CHUNK)
 
+    def read_into(self, memory: memoryview) -> None:
+        """Read the bytes into writable memory of their size; OSError if the file is shorter now."""
+        with self._path.open("rb") as file:
+            done = file.readinto(memory)
+        if done != self._size:
+            raise OSError(f"{self._path}: expected {self._size} bytes, got {done}")
+
     def close(self) -> None:
         """Remove the file now if it belongs to the object."""
         if self._remove is not None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import torch
 
 from executorch_py.exir.schema import Program, ScalarType, SubsegmentOffsets
 from executorch_py.exir.serialize.cord import Cord, StoredTensor
+from executorch_py.exir.serialize.file_backed import FileBackedData
 from executorch_py.exir.serialize.named_data import (
     DataEntry,
     NamedDataStore,
@@ -138,6 +140,40 @@ def test_a_large_transposed_tensor_is_written_in_order() -> None:
     Cord(stored).write_to_file(out)
     assert out.getvalue() == copied.numpy().tobytes()
     assert stored.digest == StoredTensor(copied, "c").digest
+
+
+@pytest.mark.parametrize("before", [0, 1])
+def test_the_bytes_of_a_cord_are_those_that_it_writes(before: int, tmp_path: Path) -> None:
+    """Pieces of every kind, also at addresses that no element of a tensor can have."""
+    weight = torch.arange(600, dtype=torch.int32).reshape(20, 30)
+    (tmp_path / "data").write_bytes(b"of a file")
+    cord = Cord(b"x" * before)
+    pieces = (
+        StoredTensor(weight, "w"),
+        StoredTensor(weight.t(), "t", [0, 1]),
+        StoredTensor(weight.t().to(torch.bfloat16), "h", [0, 1]),
+        StoredTensor(weight[:0].t(), "e", [0, 1]),
+        FileBackedData(tmp_path / "data"),
+        bytearray(b"ab"),
+        memoryview(b"cd"),
+        b"",
+    )
+    for piece in pieces:
+        cord.append(piece)
+    out = io.BytesIO()
+    cord.write_to_file(out)
+    assert bytes(cord) == out.getvalue()
+    expected = weight.numpy().tobytes() + weight.t().contiguous().numpy().tobytes()
+    assert bytes(cord)[before : before + 4800] == expected
+
+
+def test_a_file_that_became_shorter_is_no_part_of_a_cord(tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    path.write_bytes(b"of a file")
+    cord = Cord(FileBackedData(path))
+    path.write_bytes(b"of")
+    with pytest.raises(OSError, match="expected 9 bytes, got 2"):
+        bytes(cord)
 
 
 CHANGES: dict[str, Callable[[torch.Tensor], object]] = {

@@ -7,6 +7,10 @@
 //   between two items      when the caller has spent WAKE_NS in a burst of jobs.
 // A burst is a sequence of jobs with less than SPIN_NS between two.
 //
+// Each thread claims the items of its own queue first, a part of the range, then those of others.
+// So the threads of two jobs with the same number of items run the same parts, and find what they
+// wrote in the caches of their CPUs.
+//
 // The caller closes a job when the last item is claimed. A worker that wakes late finds it closed,
 // so nobody waits for a sleeping thread. Workers are kept off the caller's CPU: kernels of virtual
 // machines may start or wake a thread on the CPU of its creator, where the two only take turns.
@@ -32,14 +36,20 @@
 #define IS_OPEN (UINT64_C(1) << 31)
 #define INSIDE (IS_OPEN - 1)
 
+// A thread of the pool; the first is the caller.
+typedef struct member {
+  atomic_size_t next;  // first item of its queue that is not yet claimed
+  pthread_t thread;    // not the caller's
+  et_thread_pool *pool;
+} member;
+
 struct et_thread_pool {
   // The open job. A worker that waits reads this cache line only.
   atomic_uint_fast64_t gate;
   et_task task;
   void *task_ctx;
-  size_t n;
+  size_t n, each, rest;  // items; of each queue, and how many queues have one more
   atomic_bool must_stop;
-  _Alignas(CACHE_LINE) atomic_size_t next;   // first item not yet claimed
   _Alignas(CACHE_LINE) atomic_bool is_used;  // a thread is inside run_task()
   atomic_uint n_sleeping;                    // changes under the lock
   atomic_uint_fast64_t slept_ns;             // when a worker went to sleep last
@@ -55,8 +65,9 @@ struct et_thread_pool {
 #if defined(__linux__)
   cpu_set_t cpus;  // of the thread that made the pool
 #endif
-  size_t n_workers;
-  pthread_t workers[];
+  size_t n_members;
+  // Members of two threads are in one cache line, which is all that a small job moves.
+  _Alignas(CACHE_LINE) member members[];
 };
 
 static inline void relax(void) {
@@ -78,8 +89,8 @@ static void keep_off_this_cpu(et_thread_pool *pool) {
   cpu_set_t others = pool->cpus;
   CPU_CLR((size_t)cpu, &others);
   if (CPU_COUNT(&others) == 0) return;
-  for (size_t i = 0; i < pool->n_workers; i++)
-    (void)pthread_setaffinity_np(pool->workers[i], sizeof others, &others);
+  for (size_t i = 1; i < pool->n_members; i++)
+    (void)pthread_setaffinity_np(pool->members[i].thread, sizeof others, &others);
 }
 
 static void read_cpus(et_thread_pool *pool) {
@@ -99,12 +110,43 @@ static void read_cpus(et_thread_pool *pool) {
 
 #endif
 
-// ---- Workers
+// ---- Items
 
-static void run_items(et_thread_pool *pool, et_task task, void *ctx, size_t n) {
-  size_t i;
-  while ((i = atomic_fetch_add_explicit(&pool->next, 1, memory_order_relaxed)) < n) task(ctx, i);
+// The first item of a member's queue; that of the next member ends it.
+static size_t first_of(const et_thread_pool *pool, size_t which) {
+  return pool->each * which + (which < pool->rest ? which : pool->rest);
 }
+
+static void fill_queues(et_thread_pool *pool, size_t n) {
+  pool->n = n;
+  pool->each = n / pool->n_members;
+  pool->rest = n % pool->n_members;
+  for (size_t i = 0; i < pool->n_members; i++)
+    atomic_store_explicit(&pool->members[i].next, first_of(pool, i), memory_order_relaxed);
+}
+
+// Claims an item of member `self`, or of those behind it in turn; `*from` counts the queues that
+// are empty, and begins at 0. False if all are.
+static bool claim(et_thread_pool *pool, size_t self, size_t *from, size_t *item) {
+  for (; *from < pool->n_members; ++*from) {
+    const size_t at = self + *from, queue = at < pool->n_members ? at : at - pool->n_members;
+    const size_t end = first_of(pool, queue + 1);
+    atomic_size_t *const next = &pool->members[queue].next;
+    if (*from > 0 && atomic_load_explicit(next, memory_order_relaxed) >= end) continue;
+    *item = atomic_fetch_add_explicit(next, 1, memory_order_relaxed);
+    if (*item >= end) continue;
+    if (*item + 1 == end) ++*from;
+    return true;
+  }
+  return false;
+}
+
+static void run_items(et_thread_pool *pool, size_t self, et_task task, void *ctx) {
+  size_t from = 0, i;
+  while (claim(pool, self, &from, &i)) task(ctx, i);
+}
+
+// ---- Workers
 
 static void sleep_until_next(et_thread_pool *pool, uint64_t seen) {
   (void)pthread_mutex_lock(&pool->lock);
@@ -139,7 +181,8 @@ static void leave(et_thread_pool *pool) {
 }
 
 static void *work(void *arg) {
-  et_thread_pool *pool = arg;
+  const member *const self = arg;
+  et_thread_pool *const pool = self->pool;
   uint64_t seen = 0;
   for (;;) {
     uint64_t gate = await_job(pool, seen);
@@ -148,7 +191,7 @@ static void *work(void *arg) {
     }
     seen = gate / JOB_ONE;
     if ((gate & IS_OPEN) == 0) continue;
-    run_items(pool, pool->task, pool->task_ctx, pool->n);
+    run_items(pool, (size_t)(self - pool->members), pool->task, pool->task_ctx);
     leave(pool);
   }
 }
@@ -181,18 +224,18 @@ static void run_items_alone(et_thread_pool *pool, et_task task, void *ctx, size_
   const uint64_t begin_ns = et_clock_ns();
   if (wakes_at_once(pool, begin_ns)) {
     wake_workers(pool);
-    run_items(pool, task, ctx, n);
+    run_items(pool, 0, task, ctx);
     return;
   }
   const uint64_t before_ns = pool->alone_ns;
-  size_t i;
-  while ((i = atomic_fetch_add_explicit(&pool->next, 1, memory_order_relaxed)) < n) {
+  size_t from = 0, i;
+  for (size_t done = 1; claim(pool, 0, &from, &i); done++) {
     task(ctx, i);
     if (pool->woken_ns != 0) continue;
     pool->end_ns = et_clock_ns();
     pool->alone_ns = before_ns + pool->end_ns - begin_ns;
     // The caller takes the next item, a worker needs another one.
-    if (pool->alone_ns >= WAKE_NS && i + 2 < n) wake_workers(pool);
+    if (pool->alone_ns >= WAKE_NS && done + 1 < n) wake_workers(pool);
   }
   if (pool->alone_ns >= 2 * WAKE_NS) pool->pays = true;
 }
@@ -223,27 +266,25 @@ static void await_workers(et_thread_pool *pool) {
 
 static void run_task(void *ctx, et_task task, void *task_ctx, size_t n) {
   et_thread_pool *pool = ctx;
-  if (n < 2 || pool->n_workers == 0 || atomic_exchange(&pool->is_used, true)) {
+  if (n < 2 || pool->n_members == 1 || atomic_exchange(&pool->is_used, true)) {
     for (size_t i = 0; i < n; i++) task(task_ctx, i);
     return;
   }
   pool->task = task;
   pool->task_ctx = task_ctx;
-  pool->n = n;
-  atomic_store_explicit(&pool->next, 0, memory_order_relaxed);
+  fill_queues(pool, n);
   atomic_store(&pool->gate, (atomic_load(&pool->gate) / JOB_ONE + 1) * JOB_ONE + IS_OPEN);
   if (has_sleepers(pool)) {
     run_items_alone(pool, task, task_ctx, n);
   } else {
-    run_items(pool, task, task_ctx, n);
+    run_items(pool, 0, task, task_ctx);
   }
   await_workers(pool);
   atomic_store(&pool->is_used, false);
 }
 
 size_t et_thread_pool_bytes(size_t n_threads) {
-  const size_t n_workers = n_threads > 0 ? n_threads - 1 : 0;
-  return sizeof(et_thread_pool) + n_workers * sizeof(pthread_t);
+  return sizeof(et_thread_pool) + (n_threads > 0 ? n_threads : 1) * sizeof(member);
 }
 
 et_status et_thread_pool_init(et_thread_pool **out, et_span memory, size_t n_threads,
@@ -266,16 +307,19 @@ et_status et_thread_pool_init(et_thread_pool **out, et_span memory, size_t n_thr
   sigset_t all, before;
   (void)sigfillset(&all);
   (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-  while (pool->n_workers + 1 < n_threads &&
-         pthread_create(&pool->workers[pool->n_workers], NULL, work, pool) == 0) {
-    pool->n_workers++;
+  pool->n_members = 1;
+  while (pool->n_members < n_threads) {
+    member *const next = &pool->members[pool->n_members];
+    next->pool = pool;
+    if (pthread_create(&next->thread, NULL, work, next) != 0) break;
+    pool->n_members++;
   }
   (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-  if (pool->n_workers + 1 < n_threads) {
-    const size_t n_started = pool->n_workers;
+  if (pool->n_members < n_threads) {
+    const size_t n_started = pool->n_members;
     et_thread_pool_deinit(pool);
     return ET_FAIL(err, ET_OUT_OF_RESOURCES, "thread pool: expected %zu threads, got %zu started",
-                   n_threads, n_started + 1);
+                   n_threads, n_started);
   }
   keep_off_this_cpu(pool);
   *out = pool;
@@ -289,13 +333,13 @@ void et_thread_pool_deinit(et_thread_pool *pool) {
   atomic_fetch_add(&pool->gate, JOB_ONE);  // a job that is never open
   (void)pthread_cond_broadcast(&pool->wake);
   (void)pthread_mutex_unlock(&pool->lock);
-  for (size_t i = 0; i < pool->n_workers; i++) (void)pthread_join(pool->workers[i], NULL);
+  for (size_t i = 1; i < pool->n_members; i++) (void)pthread_join(pool->members[i].thread, NULL);
   (void)pthread_cond_destroy(&pool->done);
   (void)pthread_cond_destroy(&pool->wake);
   (void)pthread_mutex_destroy(&pool->lock);
 }
 
 et_pool et_thread_pool_handle(et_thread_pool *pool) {
-  const et_pool handle = {.ctx = pool, .n_threads = pool->n_workers + 1, .run = run_task};
+  const et_pool handle = {.ctx = pool, .n_threads = pool->n_members, .run = run_task};
   return handle;
 }

@@ -5,10 +5,9 @@
 
 #include "kernels/lib/args.h"
 #include "kernels/lib/shape.h"
+#include "kernels/lib/unit_queues.h"
 #include "kernels/sizes.h"
 #include "kernels/stack.h"
-
-#include <stdatomic.h>
 
 enum {
   NR = ETI_BGEMM_NR,
@@ -97,8 +96,8 @@ typedef struct run {
   const eti_bgemm_job *p;
   size_t block, n_blocks;  // rows of a block; blocks
   size_t chunk, n_chunks;  // panels per unit
-  size_t n_units, n_slots;
-  atomic_size_t next;  // unit that no slot has begun
+  size_t n_slots;
+  eti_unit_queues units;
   char *scratch;
 } run;
 
@@ -151,7 +150,6 @@ static void run_tile(const eti_bgemm_job *p, eti_btile *t) {
   }
 }
 
-// Slots take units one after the other, so that a slower core gets fewer of them.
 static void run_slots(void *ctx, size_t begin, size_t end) {
   run *const r = ctx;
   const eti_bgemm_job *const p = r->p;
@@ -159,7 +157,7 @@ static void run_slots(void *ctx, size_t begin, size_t end) {
   for (size_t slot = begin; slot < end; slot++) {
     char *const rows = r->scratch + slot * slot_bytes(p);
     size_t copied = SIZE_MAX, u;
-    while ((u = atomic_fetch_add_explicit(&r->next, 1, memory_order_relaxed)) < r->n_units) {
+    while (eti_take_unit(&r->units, slot, &u)) {
       const size_t which = u / r->n_chunks, first = which * r->block;
       const size_t m = eti_at_most(p->m - first, r->block);
       if (which != copied) copy_block(p, first, m, rows);
@@ -233,7 +231,7 @@ static void divide(run *r) {
   const size_t chunk = eti_div_up(share, eti_div_up(share, near));
   r->chunk = eti_at_most(chunk % 2 == 0 ? chunk : chunk + 1, panels);
   r->n_chunks = eti_div_up(panels, r->chunk);
-  r->n_units = r->n_blocks * r->n_chunks;
+  eti_unit_queues_fill(&r->units, r->n_blocks * r->n_chunks, slots);
 }
 
 void eti_bgemm_job_run(const et_kernel_ctx *ctx, const eti_bgemm_job *p) {

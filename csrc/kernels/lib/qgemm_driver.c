@@ -7,11 +7,11 @@
 #include "kernels/lib/args.h"
 #include "kernels/lib/promote.h"
 #include "kernels/lib/shape.h"
+#include "kernels/lib/unit_queues.h"
 #include "kernels/micro/convert/cast.h"
 #include "kernels/micro/isa_select.h"
 #include "kernels/sizes.h"
 
-#include <stdatomic.h>
 #include <string.h>
 
 enum {
@@ -177,8 +177,8 @@ typedef struct run {
   const eti_qgemm_job *p;
   size_t block, n_blocks;  // rows of a block; blocks of a group
   size_t chunk, n_chunks;  // panels of a group per unit
-  size_t n_units, n_slots;
-  atomic_size_t next;  // unit that no slot has begun
+  size_t n_slots;
+  eti_unit_queues units;
   char *scratch;
 } run;
 
@@ -222,7 +222,6 @@ static void copy_block(const eti_qgemm_job *p, size_t group, size_t first, size_
   }
 }
 
-// Slots take units one after the other, so that a slower core gets fewer of them.
 static void run_slots(void *ctx, size_t begin, size_t end) {
   run *const r = ctx;
   const eti_qgemm_job *const p = r->p;
@@ -230,16 +229,17 @@ static void run_slots(void *ctx, size_t begin, size_t end) {
   for (size_t slot = begin; slot < end; slot++) {
     char *const rows = r->scratch + slot * slot_bytes(p);
     size_t copied = SIZE_MAX, u;
-    while ((u = atomic_fetch_add_explicit(&r->next, 1, memory_order_relaxed)) < r->n_units) {
+    while (eti_take_unit(&r->units, slot, &u)) {
       const size_t which = u / r->n_chunks, group = which / r->n_blocks;
       const size_t first = which % r->n_blocks * r->block;
       const size_t m = eti_at_most(p->m - first, r->block);
-      if (which != copied) copy_block(p, group, first, m, rows);
-      copied = which;
       const size_t from = u % r->n_chunks * r->chunk;
       eti_qtile t = tile_of(p, group, from, eti_at_most(panels, from + r->chunk), first);
       t.m = m;
-      if (first > 0 && r->n_chunks == 1) t.next = 0;  // the block before has read all weights
+      // The slot's block before has read all weights of the group.
+      if (copied != SIZE_MAX && first > 0 && r->n_chunks == 1) t.next = 0;
+      if (which != copied) copy_block(p, group, first, m, rows);
+      copied = which;
       t.a = rows;
       t.a_step = row_bytes(p);
       (p->row_scales != NULL ? p->micro->tile_f32 : p->micro->tile_i8)(&t);
@@ -316,7 +316,7 @@ static void divide(run *r) {
   const size_t chunk = eti_div_up(share, eti_div_up(share, near));
   r->chunk = chunk < panels ? eti_div_up(chunk, LINE_PANELS) * LINE_PANELS : chunk;
   r->n_chunks = eti_div_up(panels, r->chunk);
-  r->n_units = r->n_blocks * p->groups * r->n_chunks;
+  eti_unit_queues_fill(&r->units, r->n_blocks * p->groups * r->n_chunks, slots);
 }
 
 void eti_qgemm_job_run(const et_kernel_ctx *ctx, const eti_qgemm_job *p) {

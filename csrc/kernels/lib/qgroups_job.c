@@ -9,11 +9,10 @@
 #include "kernels/lib/rms_norm_row.h"
 #include "kernels/lib/shape.h"
 #include "kernels/lib/token_qparams.h"
+#include "kernels/lib/unit_queues.h"
 #include "kernels/micro/quantized/quant.h"
 #include "kernels/sizes.h"
 #include "runtime/check.h"
-
-#include <stdatomic.h>
 
 // Entries of the tables that this file calls directly.
 ETI_USES(rows, row_min)
@@ -25,7 +24,6 @@ enum {
   BLOCK_BYTES = 256 * 1024,  // of a block of rows, which all panels pass
   MAX_ROWS = 128,            // of a block
   PAIR = 2,                  // panels that tiles may multiply at once
-  QUEUES = 16,               // of units, at most: a slot's own, or one that some slots share
   UNITS = 4,                 // at least, for each thread, when columns can be shared
   SMALL = 128 * 1024,        // multiply-adds that are not worth a second thread
   ALIGNMENT = 64,            // of the parts of scratch
@@ -172,8 +170,7 @@ typedef struct run {
   size_t block, n_blocks;  // rows of a block
   size_t panels;           // of all products, or of the first of two that steps make one
   size_t chunk, n_chunks;  // panels of a unit
-  size_t n_units, n_queues;
-  atomic_size_t taken[QUEUES];  // units of each queue that slots have begun
+  eti_unit_queues units;
 } run;
 
 // Places rows in scratch, and sets the slots. Products of rows of i8 that do not fit run slowly.
@@ -344,19 +341,6 @@ static void multiply_all(const run *r, const block *b, size_t from, size_t to) {
   }
 }
 
-// Takes a unit: of the slot's own queue, whose weights follow one another in memory, so that the
-// processor prefetches the next unit's; then of the others, so that a slower core gets fewer.
-static bool take_unit(run *r, size_t slot, size_t *unit) {
-  for (size_t i = 0; i < r->n_queues; i++) {
-    const size_t queue = (slot + i) % r->n_queues;
-    const size_t first = queue * r->n_units / r->n_queues;
-    const size_t end = (queue + 1) * r->n_units / r->n_queues;
-    *unit = first + atomic_fetch_add_explicit(&r->taken[queue], 1, memory_order_relaxed);
-    if (*unit < end) return true;
-  }
-  return false;
-}
-
 static void run_slots(void *ctx, size_t begin, size_t end) {
   run *const r = ctx;
   const eti_qgroups_job *const job = r->job;
@@ -364,7 +348,7 @@ static void run_slots(void *ctx, size_t begin, size_t end) {
   int32_t zeros[MAX_ROWS];
   for (size_t slot = begin; slot < end; slot++) {
     size_t u;
-    while (take_unit(r, slot, &u)) {
+    while (eti_take_unit(&r->units, slot, &u)) {
       const size_t first = u / r->n_chunks * r->block, from = u % r->n_chunks * r->chunk;
       const size_t to = eti_at_most(from + r->chunk, r->panels);
       block b = {first, eti_at_most(job->m - first, r->block), scales, zeros};
@@ -391,8 +375,7 @@ static void divide(run *r) {
   const size_t wanted = r->n_slots == 1 ? 1 : eti_div_up(UNITS * r->n_slots, r->n_blocks);
   r->chunk = eti_div_up(eti_div_up(r->panels, eti_at_most(wanted, r->panels)), PAIR) * PAIR;
   r->n_chunks = eti_div_up(r->panels, r->chunk);
-  r->n_units = r->n_blocks * r->n_chunks;
-  r->n_queues = eti_at_most(r->n_slots, QUEUES);
+  eti_unit_queues_fill(&r->units, r->n_blocks * r->n_chunks, r->n_slots);
 }
 
 et_status eti_qgroups_run(const et_kernel_ctx *ctx, const eti_qgroups_job *job) {

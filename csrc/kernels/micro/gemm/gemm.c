@@ -528,44 +528,52 @@ static void run_slots(void *ctx, size_t begin, size_t end) {
 
 // Multiply-adds of a thread's part that is worth the thread: as a range of et_parallel_for.
 #define SMALL_PRODUCT (128u * 1024u)
+#define READ_ROWS 4.0  // reading B costs as much as products of so many rows
 
-// The number of slots that the work memory has room for, by the first job.
-static size_t slots_of(const eti_gemm *shape, eti_gemm_job_fn job, const void *ctx, size_t bytes,
-                       size_t n_threads) {
-  eti_gemm first = *shape;
-  first.ctx = ctx;
-  first.job = 0;
-  job(ctx, 0, &first);
-  const uses u = uses_of(&first);
-  const size_t least = eti_round_up(least_bytes(&first, &u), WORK_ALIGN);
+// The number of slots that the work memory has room for.
+static size_t slots_of(const eti_gemm *first, size_t bytes, size_t n_threads) {
+  const uses u = uses_of(first);
+  const size_t least = eti_round_up(least_bytes(first, &u), WORK_ALIGN);
   return least == 0 || bytes < least ? n_threads : eti_at_most(n_threads, bytes / least);
+}
+
+// Whether slots share the rows of C, so that each reads what its thread wrote in the operator
+// before, and all read B; or its columns.
+static bool splits_rows(const eti_gemm *first, size_t n_slots) {
+  const size_t m_panels = (first->m + first->kernel->mr - 1) / first->kernel->mr;
+  const size_t n_panels = (first->n + first->kernel->nr - 1) / first->kernel->nr;
+  const bool b_is_near = first->b.data != NULL && first->n * first->k <= B_NEAR_ELEMENTS / 2;
+  return m_panels > 2 * n_panels || (b_is_near && m_panels >= 4 * n_slots);
 }
 
 void eti_gemm_run(const et_pool *pool, const eti_gemm *shape, size_t n_jobs, eti_gemm_job_fn job,
                   const void *ctx, void *work, size_t bytes) {
   ET_ASSERT(shape->kernel != NULL && job != NULL && (uintptr_t)work % WORK_ALIGN == 0);
   if (n_jobs == 0 || shape->m == 0 || shape->n == 0) return;
-  const size_t n_threads = pool == NULL ? 1 : pool->n_threads;
-  const double cost = (double)shape->m * (double)shape->n * (double)(shape->k + 1) * (double)n_jobs;
-  const bool is_shared = n_threads > 1 && cost >= 2.0 * SMALL_PRODUCT;
-  const size_t n_slots = is_shared ? slots_of(shape, job, ctx, bytes, n_threads) : 1;
-  const size_t m_panels = (shape->m + shape->kernel->mr - 1) / shape->kernel->mr;
-  const size_t n_panels = (shape->n + shape->kernel->nr - 1) / shape->kernel->nr;
-  run r = {
-      .shape = shape,
-      .job = job,
-      .ctx = ctx,
-      .work = work,
-      .n_slots = n_slots,
-      .splits = n_slots > 1 && n_jobs < 4 * n_slots ? n_slots : 1,
-      .split_m = m_panels > 2 * n_panels,
-  };
-  r.n_units = n_jobs * r.splits;
-  r.slot_bytes = bytes / n_slots / WORK_ALIGN * WORK_ALIGN;
-  if (n_slots == 1) {
+  const double cost =
+      ((double)shape->m + READ_ROWS) * (double)shape->n * (double)(shape->k + 1) * (double)n_jobs;
+  run r = {.shape = shape,
+           .job = job,
+           .ctx = ctx,
+           .work = work,
+           .n_slots = 1,
+           .n_units = n_jobs,
+           .splits = 1};
+  if (pool != NULL && pool->n_threads > 1 && cost >= 2.0 * SMALL_PRODUCT) {
+    eti_gemm first = *shape;
+    first.ctx = ctx;
+    first.job = 0;
+    job(ctx, 0, &first);
+    r.n_slots = slots_of(&first, bytes, pool->n_threads);
+    r.splits = n_jobs < 4 * r.n_slots ? r.n_slots : 1;
+    r.split_m = splits_rows(&first, r.n_slots);
+    r.n_units *= r.splits;
+  }
+  r.slot_bytes = bytes / r.n_slots / WORK_ALIGN * WORK_ALIGN;
+  if (r.n_slots == 1) {
     run_slots(&r, 0, 1);
   } else {
-    et_parallel_for(pool, run_slots, &r, n_slots, 1);
+    et_parallel_for(pool, run_slots, &r, r.n_slots, 1);
   }
 }
 

@@ -201,6 +201,65 @@ static void gemm_tiles_of_rows_are_as_specified(void) {
   }
 }
 
+// Walks m rows or n columns, more than a tile has, and compares the bits with those of single
+// tiles.
+static bool walk_equals_its_tiles(const eti_gemm_kernel *kernel, size_t m, size_t n, size_t k,
+                                  eti_gemm_init init, const eti_clamp_range *range) {
+  enum { ROWS = 64 };
+  const size_t es = kernel->esize, mr = kernel->rows_mr, nr = kernel->nr;
+  const size_t panels = (n + nr - 1) / nr;
+  char *const a = random_elements(kernel->dtype, m * k);
+  char *const b = random_elements(kernel->dtype, panels * nr * k);
+  char *const c = random_elements(kernel->dtype, m * n), *const expected = copy_of(c, m * n * es);
+  char *const bias = random_elements(kernel->dtype, init == ETI_GEMM_ROWS ? m : n);
+  const void *rows[ROWS];
+  for (size_t i = 0; i < m; i++) rows[i] = a + i * k * es;
+  eti_gemm_tile t = {.k = k,
+                     .rows = rows,
+                     .segment = k,
+                     .b = b,
+                     .b_step = nr,
+                     .b_panel_step = nr * k,
+                     .c = c,
+                     .c_step = n,
+                     .init = init,
+                     .bias = bias,
+                     .range = range};
+  for (size_t i = 0; i < m; i += mr) {
+    for (size_t j = 0; j < n; j += nr) {
+      eti_gemm_tile one = t;
+      one.rows = rows + i;
+      one.b = b + j * k * es;
+      one.c = expected + (i * n + j) * es;
+      one.bias = bias + (init == ETI_GEMM_ROWS ? i : j) * es;
+      kernel->tile_rows(&one, m - i < mr ? m - i : mr, n - j < nr ? n - j : nr);
+    }
+  }
+  kernel->walk_rows(&t, m, n);
+  const bool same = memcmp(c, expected, m * n * es) == 0;
+  free(a), free(b), free(c), free(expected), free(bias);
+  return same;
+}
+
+static void gemm_walks_equal_their_tiles(void) {
+  static const eti_gemm_init inits[] = {ETI_GEMM_ZERO, ETI_GEMM_ROWS, ETI_GEMM_COLS, ETI_GEMM_ADD};
+  static const size_t ks[] = {1, 16, ETI_GEMM_CHUNK, ETI_GEMM_CHUNK + 5};
+  const eti_clamp_range limits = {.low = 0.0f, .high = 6.0f, .plus = -0.0f};
+  for (int acc = 0; acc < ETI_ACC_COUNT; acc++) {
+    for (int isa = 0; isa < ETI_ISA_COUNT; isa++) {
+      const eti_gemm_kernel *const kernel = eti_gemm_kernel_of_isa((eti_acc)acc, isa);
+      for (size_t i = 0; kernel != NULL && i < 16; i++) {
+        const size_t mr = kernel->rows_mr, nr = kernel->nr;
+        const eti_clamp_range *const range = acc == ETI_ACC_F32 && i < 12 ? &limits : NULL;
+        EXPECT(walk_equals_its_tiles(kernel, 3 * mr + i % mr, nr - i % nr, ks[i / 4], inits[i % 4],
+                                     range));
+        EXPECT(walk_equals_its_tiles(kernel, 1 + i % mr, 3 * nr - i % nr, ks[i / 4], inits[i % 4],
+                                     range));
+      }
+    }
+  }
+}
+
 // ---- whole products with an activation
 
 enum { PRODUCT_M = 300, PRODUCT_N = 70, PRODUCT_K = 300, WIDE = 1100 };
@@ -514,6 +573,7 @@ static void limits_are_those_of_the_scalar_kernel(void) {
 static const et_test tests[] = {
     ET_CASE(gemm_tiles_of_every_size_are_as_specified),
     ET_CASE(gemm_tiles_of_rows_are_as_specified),
+    ET_CASE(gemm_walks_equal_their_tiles),
     ET_CASE(an_activation_is_applied_once_to_every_element),
     ET_CASE(products_without_work_memory_have_the_same_bits),
     ET_CASE(operands_in_place_need_no_work_memory),

@@ -290,18 +290,22 @@ static size_t rows_head(const eti_gemm *g) {
   return head;
 }
 
-static void run_rows_tile(const eti_gemm *g, const rows_block *r, size_t ip, size_t jp,
-                          const char *ahead, size_t ahead_step) {
-  const size_t es = g->kernel->esize, i = ip * g->a.height, j = jp * g->b.height;
+// Runs tiles of up to m rows and n columns; for ahead and ahead_step see eti_gemm_tile.
+static void run_rows_tiles(const eti_gemm *g, const rows_block *r, size_t i, size_t m, size_t j,
+                           size_t n, const char *ahead, size_t ahead_step) {
+  const panels *const b = &r->k.b;
+  const size_t es = g->kernel->esize;
   const size_t at = r->k.init == ETI_GEMM_ROWS ? r->k.i + i : r->k.j + j;
-  const size_t m = eti_at_most(r->k.m - i, g->a.height), n = eti_at_most(r->k.n - j, g->b.height);
+  m = eti_at_most(r->k.m - i, m);
+  n = eti_at_most(r->k.n - j, n);
   eti_gemm_tile tile = {
       .k = r->n_k,
-      .rows = r->rows + ip * r->each + r->head / g->a.segment * m,
+      .rows = r->rows + i / g->a.height * r->each + r->head / g->a.segment * m,
       .segment = g->a.segment,
-      .b = panel_at(&r->k.b, jp, es) + r->head * r->k.b.k_step * es,
-      .b_step = r->k.b.k_step,
-      .b_gap = gap_of(&r->k.b, es),
+      .b = panel_at(b, j / b->height, es) + r->head * b->k_step * es,
+      .b_step = b->k_step,
+      .b_gap = gap_of(b, es),
+      .b_panel_step = n > b->height ? b->height / b->width * (b->panel_bytes / es) : 0,
       .c = r->k.c + (i * r->k.c_step + j) * es,
       .c_step = r->k.c_step,
       .init = r->k.init,
@@ -314,30 +318,34 @@ static void run_rows_tile(const eti_gemm *g, const rows_block *r, size_t ip, siz
     eti_gemm_tile start = tile;
     start.k = start.ahead_step = 0;
     start.range = NULL;
-    if (tile.init != ETI_GEMM_KEEP && tile.init != ETI_GEMM_ADD) g->kernel->tile_rows(&start, m, n);
+    if (tile.init != ETI_GEMM_KEEP && tile.init != ETI_GEMM_ADD) g->kernel->walk_rows(&start, m, n);
     tile.init = ETI_GEMM_ADD;
   }
-  g->kernel->tile_rows(&tile, m, n);
+  g->kernel->walk_rows(&tile, m, n);
 }
 
 // With a tiny B, a panel of rows is read once; else one of B is, and its tiles prefetch the next
-// one. A B that continues is never tiny: it is read once.
+// one. A B that continues is never tiny: it is read once. The kernel walks the other operand if its
+// panels are at equal distances.
 static void run_rows_block(const eti_gemm *g, const rows_block *r) {
-  const size_t m_panels = (r->k.m + g->a.height - 1) / g->a.height;
-  const size_t n_panels = (r->k.n + g->b.height - 1) / g->b.height;
-  const size_t n_k = r->n_k;
-  const bool a_outside = !g->b.continues && n_k * g->n <= B_TINY_ELEMENTS;
-  const size_t n_outer = a_outside ? m_panels : n_panels, n_inner = a_outside ? n_panels : m_panels;
   const panels *const b = &r->k.b;
+  const size_t h = g->a.height, m_panels = (r->k.m + h - 1) / h;
+  const size_t n_panels = (r->k.n + b->height - 1) / b->height, n_k = r->n_k;
+  const bool a_outside = !g->b.continues && n_k * g->n <= B_TINY_ELEMENTS;
+  const bool walks = a_outside ? b->width <= b->height && b->first == 0
+                               : g->a.segment >= g->k && h == g->kernel->rows_mr;
+  const size_t n_outer = a_outside ? m_panels : n_panels, n_inner = a_outside ? n_panels : m_panels;
   const size_t es = g->kernel->esize, step = b->height * es / n_inner;
-  const size_t head_bytes = r->head * b->k_step * es;
+  const size_t head_bytes = r->head * b->k_step * es, at_once = walks ? n_inner : 1;
   for (size_t outer = 0; outer < n_outer; outer++) {
     const bool fetch = !a_outside && (outer + 1 < n_outer || g->b.continues) && is_streamed(b);
     const char *const next = fetch ? panel_at(b, outer + 1, es) + head_bytes : b->base;
-    for (size_t inner = 0; inner < n_inner; inner++) {
-      run_rows_tile(g, r, a_outside ? outer : inner, a_outside ? inner : outer,
-                    next + (fetch ? streamed(b, inner * step * n_k, n_k, es) : 0),
-                    fetch ? step : 0);
+    for (size_t inner = 0; inner < n_inner; inner += at_once) {
+      const size_t i = a_outside ? outer : inner, j = a_outside ? inner : outer;
+      run_rows_tiles(g, r, i * h, a_outside ? h : at_once * h, j * b->height,
+                     a_outside ? at_once * b->height : b->height,
+                     next + (fetch ? streamed(b, inner * step * n_k, n_k, es) : 0),
+                     fetch ? step : 0);
     }
   }
 }
@@ -552,13 +560,8 @@ void eti_gemm_run(const et_pool *pool, const eti_gemm *shape, size_t n_jobs, eti
   if (n_jobs == 0 || shape->m == 0 || shape->n == 0) return;
   const double cost =
       ((double)shape->m + READ_ROWS) * (double)shape->n * (double)(shape->k + 1) * (double)n_jobs;
-  run r = {.shape = shape,
-           .job = job,
-           .ctx = ctx,
-           .work = work,
-           .n_slots = 1,
-           .n_units = n_jobs,
-           .splits = 1};
+  run r = {.shape = shape, .job = job, .ctx = ctx, .work = work, .n_units = n_jobs};
+  r.n_slots = r.splits = 1;
   if (pool != NULL && pool->n_threads > 1 && cost >= 2.0 * SMALL_PRODUCT) {
     eti_gemm first = *shape;
     first.ctx = ctx;

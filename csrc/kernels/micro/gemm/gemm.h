@@ -71,7 +71,7 @@ typedef struct eti_gemm_tile {
   const char *ahead;  // memory that a later tile reads: prefetched, ahead_step bytes per k; never
                       // dereferenced
   size_t ahead_step;
-  size_t b_panel_step;  // for tile_row: elements from panel to panel of B
+  size_t b_panel_step;  // for tile_row and walk_rows: elements from panel to panel of B
 } eti_gemm_tile;
 
 // Element types that products are accumulated in.
@@ -93,6 +93,9 @@ typedef struct eti_gemm_kernel {
   void (*tile)(const eti_gemm_tile *t, size_t m, size_t n);
   // The tile for A given as rows; m ≤ rows_mr.
   void (*tile_rows)(const eti_gemm_tile *t, size_t m, size_t n);
+  // As tile_rows, for all columns of up to rows_mr rows, whose panels of B are b_panel_step apart,
+  // or for all rows of up to nr columns, with all of k in one segment. Changes the tile.
+  void (*walk_rows)(eti_gemm_tile *t, size_t m, size_t n);
   // dst[kk·width + i] = src[i·row_step + kk], i < n, kk < n_k: rows into a panel; lanes n … width-1
   // become 0.
   void (*pack_rows)(void *dst, size_t width, const void *src, size_t row_step, size_t n,
@@ -228,8 +231,8 @@ void eti_gemm_use_a_view(eti_gemm *g, eti_gemm_view view);
 void eti_gemm_use_b_view(eti_gemm *g, eti_gemm_view view);
 void eti_gemm_use_c_view(eti_gemm *g, eti_gemm_view view);
 
-// Makes A be read as rows, from a_view, when that is faster than packing: its k are adjacent, B is
-// in panels or in place, and few columns would share the packed panel. Call it after B is set.
+// Makes A be read as rows, from a_view, when that is faster than packing: its k are adjacent, and B
+// is in panels or in place. Call it after B is set.
 void eti_gemm_prefer_rows(eti_gemm *g);
 
 // Panel height for a packed A of m rows: equal panels if possible, at most mr.

@@ -109,11 +109,13 @@ static void pack_rows_f32__avx512(void *dst, size_t width, const void *src, size
 const eti_gemm_kernel eti_gemm_avx512[ETI_ACC_COUNT] = {
     [ETI_ACC_F32] = {ET_F32, 4, 14, 32, 8, ETI_GEMM_BUILT(F32, tile_f32__avx512),
                      ETI_GEMM_BUILT(F32, tile_rows_f32__avx512),
+                     ETI_GEMM_BUILT(F32, walk_rows_f32__avx512),
                      ETI_GEMM_BUILT(F32, pack_rows_f32__avx512),
                      ETI_GEMM_BUILT(F32, tile_row_f32__avx512),
                      ETI_GEMM_BUILT(F32, limit_f32__avx512)},
     [ETI_ACC_F64] = {ET_F64, 8, 14, 16, 8, ETI_GEMM_BUILT(F64, tile_f64__avx512),
                      ETI_GEMM_BUILT(F64, tile_rows_f64__avx512),
+                     ETI_GEMM_BUILT(F64, walk_rows_f64__avx512),
                      ETI_GEMM_BUILT(F64, pack_rows_f64__avx512),
                      ETI_GEMM_BUILT(F64, tile_row_f64__avx512), NULL},
 };

@@ -117,14 +117,17 @@ static inline float32x4_t limit(float32x4_t v, float32x4_t low, float32x4_t high
 const eti_gemm_kernel eti_gemm_neon[ETI_ACC_COUNT] = {
     [ETI_ACC_F32] = {ET_F32, 4, 6, 16, 6, ETI_GEMM_BUILT(F32, tile_f32__neon),
                      ETI_GEMM_BUILT(F32, tile_rows_f32__neon),
+                     ETI_GEMM_BUILT(F32, walk_rows_f32__neon),
                      ETI_GEMM_BUILT(F32, pack_rows_f32__neon),
                      ETI_GEMM_BUILT(F32, tile_row_f32__neon), ETI_GEMM_BUILT(F32, limit_f32__neon)},
     [ETI_ACC_F64] = {ET_F64, 8, 6, 8, 6, ETI_GEMM_BUILT(F64, tile_f64__neon),
                      ETI_GEMM_BUILT(F64, tile_rows_f64__neon),
+                     ETI_GEMM_BUILT(F64, walk_rows_f64__neon),
                      ETI_GEMM_BUILT(F64, pack_rows_f64__neon),
                      ETI_GEMM_BUILT(F64, tile_row_f64__neon), NULL},
     [ETI_ACC_I32] = {ET_I32, 4, 6, 16, 6, ETI_GEMM_BUILT(I32, tile_i32__neon),
                      ETI_GEMM_BUILT(I32, tile_rows_i32__neon),
+                     ETI_GEMM_BUILT(I32, walk_rows_i32__neon),
                      ETI_GEMM_BUILT(I32, pack_rows_i32__neon),
                      ETI_GEMM_BUILT(I32, tile_row_i32__neon)},
 };

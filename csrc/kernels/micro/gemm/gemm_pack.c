@@ -142,8 +142,6 @@ void eti_gemm_use_c_view(eti_gemm *g, eti_gemm_view view) {
   g->store = eti_gemm_store_view;
 }
 
-enum { ROWS_MAX_PANELS = 8 };  // of B: more panels justify packing A
-
 static void point_view(const eti_gemm *g, const void **rows, void *room, size_t first, size_t n) {
   (void)room;
   for (size_t i = 0; i < n; i++) rows[i] = view_at(&g->a_view, first + i, 0);
@@ -152,7 +150,7 @@ static void point_view(const eti_gemm *g, const void **rows, void *room, size_t 
 void eti_gemm_prefer_rows(eti_gemm *g) {
   const eti_gemm_view *const v = &g->a_view;
   if (g->a.data != NULL || g->b.data == NULL || v->k_step != 1 || v->dtype != g->kernel->dtype ||
-      g->k == 0 || g->n > (size_t)ROWS_MAX_PANELS * g->kernel->nr)
+      g->k == 0)
     return;
   g->a = (eti_gemm_operand){
       .height = eti_gemm_rows_height(g->kernel, g->m), .point = point_view, .segment = g->k};

@@ -35,6 +35,12 @@ _Static_assert(LANES == ETI_GEMM_STORED && NV == 2, "the gap is between two vect
 #define LOAD_EDGE(p, v) ((whole || (v) + 1 != nv) ? V_LOAD(p) : V_LOAD_N(p, tail))
 #define INLINE static inline __attribute__((always_inline))
 
+#ifndef ET_GEMM_TILE_KINDS
+#define ET_GEMM_TILE_KINDS
+// How a tile reads A: from a panel, by rows in segments, or by rows in one go.
+typedef enum tile_kind { PANELS, ROWS, ROWS_ONCE } tile_kind;
+#endif
+
 // m, nv and whole are constants at every call, so that the loops unroll and acc is in registers.
 // `whole` is false when the last vector of a row has only `tail` columns.
 INLINE void FN(start)(VEC (*acc)[NV], const eti_gemm_tile *t, const size_t m, const size_t nv,
@@ -153,6 +159,40 @@ INLINE void FN(tile_of)(const eti_gemm_tile *t, const size_t m, const size_t nv,
   } while (left > 0);
 }
 
+#ifndef IN_PIECES
+// Computes the sum of a tile with A as rows, if its values of k, at least one, are in one chunk and
+// one segment, and C begins at the bias of columns. gcc keeps the sums in registers here.
+INLINE void FN(rows_once)(const eti_gemm_tile *t, const size_t m, const size_t nv, const bool whole,
+                          const size_t tail) {
+  VEC acc[MR][NV];
+  for (size_t v = 0; v < nv; v++) {
+    const VEC row = LOAD_EDGE((const T *)t->bias + v * LANES, v);
+    for (size_t i = 0; i < m; i++) acc[i][v] = row;
+  }
+  const T *p[MR] = {NULL}, *b = t->b;
+  for (size_t i = 0; i < m; i++) p[i] = t->rows[i];
+  const size_t b_step = t->b_step, b_gap = t->b_gap, n = t->k;
+  (void)b_gap;
+  size_t k = 0;
+  do {
+    VEC bv[NV];
+    for (size_t v = 0; v < nv; v++) bv[v] = LOAD_EDGE(b + B_AT(v), v);
+#ifdef BY_VECTORS
+    for (size_t v = 0; v < nv; v++) {
+      for (size_t i = 0; i < m; i++) acc[i][v] = V_FMA(V_FACTOR(p[i][k]), bv[v], acc[i][v]);
+    }
+#else
+    for (size_t i = 0; i < m; i++) {
+      const FACTOR av = V_FACTOR(p[i][k]);
+      for (size_t v = 0; v < nv; v++) acc[i][v] = V_FMA(av, bv[v], acc[i][v]);
+    }
+#endif
+    b += b_step;
+  } while (++k < n);
+  FN(finish)(acc, t, m, nv, whole, tail, false, true);
+}
+#endif
+
 // Computes the same sum with A as rows: the first m of the n_rows whose pointers are in a segment.
 INLINE void FN(rows_of)(const eti_gemm_tile *t, const size_t m, const size_t nv, const bool whole,
                         const size_t tail, const size_t n_rows) {
@@ -268,8 +308,14 @@ static void FN(tile_row)(const eti_gemm_tile *t) {
 
 // Computes m rows and nv vectors of columns; all but the tail and n_rows are constants.
 INLINE void FN(sum_of)(const eti_gemm_tile *t, const size_t m, const size_t nv, const bool whole,
-                       const size_t tail, const bool as_rows, const size_t n_rows) {
-  if (as_rows) {
+                       const size_t tail, const tile_kind kind, const size_t n_rows) {
+#ifndef IN_PIECES
+  if (kind == ROWS_ONCE) {
+    FN(rows_once)(t, m, nv, whole, tail);
+    return;
+  }
+#endif
+  if (kind == ROWS) {
     FN(rows_of)(t, m, nv, whole, tail, n_rows);
   } else {
     FN(tile_of)(t, m, nv, whole, tail);
@@ -279,9 +325,9 @@ INLINE void FN(sum_of)(const eti_gemm_tile *t, const size_t m, const size_t nv, 
 #ifdef IN_PIECES
 // The part of a tile from row i and column j on.
 INLINE eti_gemm_tile FN(part_of)(const eti_gemm_tile *t, const size_t i, const size_t j,
-                                 const bool as_rows) {
+                                 const tile_kind kind) {
   eti_gemm_tile part = *t;
-  if (as_rows) {
+  if (kind == ROWS) {
     part.rows = t->rows + i;
   } else {
     part.a = (const T *)t->a + i;
@@ -293,22 +339,22 @@ INLINE eti_gemm_tile FN(part_of)(const eti_gemm_tile *t, const size_t i, const s
   return part;
 }
 
-// Computes m of the n_rows rows, from row i on; m and as_rows are constants.
+// Computes m of the n_rows rows, from row i on; m and kind are constants.
 INLINE void FN(tile_width)(const eti_gemm_tile *t, const size_t i, const size_t m, const size_t n,
-                           const bool as_rows, const size_t n_rows) {
+                           const tile_kind kind, const size_t n_rows) {
   if (n == LANES * NV) {
-    const eti_gemm_tile part = FN(part_of)(t, i, 0, as_rows);
-    FN(sum_of)(&part, m, NV, true, 0, as_rows, n_rows);
+    const eti_gemm_tile part = FN(part_of)(t, i, 0, kind);
+    FN(sum_of)(&part, m, NV, true, 0, kind, n_rows);
     return;
   }
   size_t j = 0;
   for (; j + LANES <= n; j += LANES) {
-    const eti_gemm_tile part = FN(part_of)(t, i, j, as_rows);
-    FN(sum_of)(&part, m, 1, true, 0, as_rows, n_rows);
+    const eti_gemm_tile part = FN(part_of)(t, i, j, kind);
+    FN(sum_of)(&part, m, 1, true, 0, kind, n_rows);
   }
   if (j < n) {
-    const eti_gemm_tile part = FN(part_of)(t, i, j, as_rows);
-    FN(sum_of)(&part, m, 1, false, n - j, as_rows, n_rows);
+    const eti_gemm_tile part = FN(part_of)(t, i, j, kind);
+    FN(sum_of)(&part, m, 1, false, n - j, kind, n_rows);
   }
 }
 
@@ -320,38 +366,38 @@ INLINE void FN(tile_width)(const eti_gemm_tile *t, const size_t i, const size_t 
 #define HEIGHT_OF(left, mr) \
   ((left) >= (mr) ? (mr) : (left) >= 8 ? 8 : (left) >= 4 ? 4 : (left) >= 2 ? 2 : 1)
 #else
-// nv and as_rows are constants, too.
+// nv and kind are constants, too.
 INLINE void FN(tile_vectors)(const eti_gemm_tile *t, const size_t m, const size_t nv,
-                             const size_t n, const bool as_rows) {
+                             const size_t n, const tile_kind kind) {
   const size_t tail = n - LANES * (nv - 1);
   if (tail == LANES) {
-    FN(sum_of)(t, m, nv, true, 0, as_rows, m);
+    FN(sum_of)(t, m, nv, true, 0, kind, m);
   } else {
-    FN(sum_of)(t, m, nv, false, tail, as_rows, m);
+    FN(sum_of)(t, m, nv, false, tail, kind, m);
   }
 }
 
 // Computes the tile of m = n_rows rows; i is 0.
 INLINE void FN(tile_width)(const eti_gemm_tile *t, const size_t i, const size_t m, const size_t n,
-                           const bool as_rows, const size_t n_rows) {
+                           const tile_kind kind, const size_t n_rows) {
   (void)i;
   (void)n_rows;
 #if NV > 3
   if (n > 3 * LANES) {
-    FN(tile_vectors)(t, m, 4, n, as_rows);
+    FN(tile_vectors)(t, m, 4, n, kind);
     return;
   }
 #endif
 #if NV > 2
   if (n > 2 * LANES) {
-    FN(tile_vectors)(t, m, 3, n, as_rows);
+    FN(tile_vectors)(t, m, 3, n, kind);
     return;
   }
 #endif
   if (n > LANES) {
-    FN(tile_vectors)(t, m, 2, n, as_rows);
+    FN(tile_vectors)(t, m, 2, n, kind);
   } else {
-    FN(tile_vectors)(t, m, 1, n, as_rows);
+    FN(tile_vectors)(t, m, 1, n, kind);
   }
 }
 
@@ -381,8 +427,19 @@ INLINE void FN(tile_width)(const eti_gemm_tile *t, const size_t i, const size_t 
   if (height == (h)) CAT(f, h)(t, i, n, m);
 #endif
 
-EACH_HEIGHT(MR, DEFINE, FN(tile), false)
-EACH_HEIGHT(ROWS_MR, DEFINE, FN(tile_rows), true)
+EACH_HEIGHT(MR, DEFINE, FN(tile), PANELS)
+EACH_HEIGHT(ROWS_MR, DEFINE, FN(tile_rows), ROWS)
+#ifdef IN_PIECES
+#define ENDS_AT_ONCE(t) ((void)(t), false)
+#define EACH_ONCE(mr, X, f, kind)
+#else
+// Prefetches would need a register more than there are.
+#define ENDS_AT_ONCE(t)                                                \
+  ((t)->k > 0 && (t)->k <= ETI_GEMM_CHUNK && (t)->k <= (t)->segment && \
+   (t)->init == ETI_GEMM_COLS && (t)->ahead_step == 0)
+#define EACH_ONCE EACH_HEIGHT
+#endif
+EACH_ONCE(ROWS_MR, DEFINE, FN(tile_rows_once), ROWS_ONCE)
 
 static void FN(tile)(const eti_gemm_tile *t, size_t m, size_t n) {
   ET_ASSERT(m >= 1 && m <= MR && n >= 1 && n <= (size_t)LANES * NV);
@@ -390,7 +447,7 @@ static void FN(tile)(const eti_gemm_tile *t, size_t m, size_t n) {
   ET_ASSERT(m == 1 || t->c_step >= n);
   for (size_t i = 0, height; i < m; i += height) {
     height = HEIGHT_OF(m - i, MR);
-    EACH_HEIGHT(MR, RUN, FN(tile), false)
+    EACH_HEIGHT(MR, RUN, FN(tile), PANELS)
   }
 }
 
@@ -398,9 +455,35 @@ static void FN(tile_rows)(const eti_gemm_tile *t, size_t m, size_t n) {
   ET_ASSERT(m >= 1 && m <= ROWS_MR && n >= 1 && n <= (size_t)LANES * NV);
   ET_ASSERT(FN(has_c)(t) && ETI_HOLDS(t->b, 1, T) && ETI_HOLDS(t->rows, 1, void *));
   ET_ASSERT(t->segment > 0 && (m == 1 || t->c_step >= n));
+  const bool is_once = ENDS_AT_ONCE(t);
   for (size_t i = 0, height; i < m; i += height) {
     height = HEIGHT_OF(m - i, ROWS_MR);
-    EACH_HEIGHT(ROWS_MR, RUN, FN(tile_rows), true)
+    if (is_once) {
+      EACH_ONCE(ROWS_MR, RUN, FN(tile_rows_once), ROWS_ONCE)
+    } else {
+      EACH_HEIGHT(ROWS_MR, RUN, FN(tile_rows), ROWS)
+    }
+  }
+}
+
+// The tile is changed in place: a copy would be read by vectors, which wait until the elements of C
+// before it are written.
+static void FN(walk_rows)(eti_gemm_tile *t, size_t m, size_t n) {
+  const size_t width = (size_t)LANES * NV;
+  ET_ASSERT(m <= ROWS_MR || (n <= width && t->segment >= t->k));
+  ET_ASSERT(n <= width || t->b_panel_step >= width || t->k == 0);
+  for (size_t j = 0; j < n && m <= ROWS_MR; j += width) {
+    FN(tile_rows)(t, m, n - j < width ? n - j : width);
+    t->b = (const T *)t->b + t->b_panel_step;
+    t->c = (T *)t->c + width;
+    if (t->init == ETI_GEMM_COLS) t->bias = (const T *)t->bias + width;
+  }
+  for (size_t i = 0; i < m && m > ROWS_MR; i += ROWS_MR) {
+    FN(tile_rows)(t, m - i < ROWS_MR ? m - i : ROWS_MR, n);
+    t->rows += ROWS_MR;
+    t->c = (T *)t->c + ROWS_MR * t->c_step;
+    if (t->init == ETI_GEMM_ROWS) t->bias = (const T *)t->bias + ROWS_MR;
+    t->ahead += t->ahead_step * t->k;
   }
 }
 
@@ -462,6 +545,8 @@ static void FN(pack_rows)(void *dst, size_t width, const void *src, size_t row_s
 #undef HEIGHTS_14
 #undef HEIGHT_OF
 #undef EACH_HEIGHT
+#undef EACH_ONCE
+#undef ENDS_AT_ONCE
 #undef DEFINE
 #undef RUN
 #undef B_GAPS

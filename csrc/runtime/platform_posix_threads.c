@@ -48,7 +48,7 @@ struct et_thread_pool {
   atomic_uint_fast64_t gate;
   et_task task;
   void *task_ctx;
-  size_t n, each, rest;  // items; of each queue, and how many queues have one more
+  size_t each, rest;  // items of each queue; how many queues have one more
   atomic_bool must_stop;
   _Alignas(CACHE_LINE) atomic_bool is_used;  // a thread is inside run_task()
   atomic_uint n_sleeping;                    // changes under the lock
@@ -118,7 +118,6 @@ static size_t first_of(const et_thread_pool *pool, size_t which) {
 }
 
 static void fill_queues(et_thread_pool *pool, size_t n) {
-  pool->n = n;
   pool->each = n / pool->n_members;
   pool->rest = n % pool->n_members;
   for (size_t i = 0; i < pool->n_members; i++)

@@ -172,7 +172,9 @@ def fill(path: Path, names: list[str], columns: list[str], again: bool, batch: i
                 file.write(json.dumps(cell) + "\n")
             text = f"{cell['status']} {cell.get('stage', '')} {cell.get('error', '')}"
             times = (
-                f"{cell.get('nodes')} nodes, {cell.get('ms_per_node')} ms, {cell.get('seconds')} s"
+                f"{cell.get('nodes')} nodes, {cell.get('ms_per_node')} ms each, "
+                f"{cell.get('bytes')} bytes in {cell.get('bytes_seconds')} s, "
+                f"{cell.get('seconds')} s in all"
             )
             print(f"{name}, {cell['column']}: {text.splitlines()[0][:160]} ({times})", flush=True)
 

@@ -77,8 +77,9 @@ def _measured(architecture: Architecture, column: str, stage: Stage) -> dict[str
     began = time.process_time()  # the machine may do other work
     edge = to_edge_transform_and_lower(exported, partitioner=partitioner)
     program = edge.to_executorch()
-    size = len(program.buffer)
     spent = time.process_time() - began
+    size = len(program.buffer)
+    written = time.process_time() - began - spent
     nodes = max(given, count_calls(edge.exported_program().graph_module))
     record = {
         "nodes": nodes,
@@ -86,6 +87,7 @@ def _measured(architecture: Architecture, column: str, stage: Stage) -> dict[str
         "lowering_seconds": round(spent, 3),
         "ms_per_node": round(1000 * spent / max(nodes, 1), 2),
         "bytes": size,
+        "bytes_seconds": round(written, 3),
     }
     stage.name = "run"
     try:

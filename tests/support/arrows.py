@@ -112,6 +112,13 @@ C_ARROWS: dict[str, set[str]] = {
     | _xnn("alloc_region.c", "alloc_region.h", "xnn_status.c", "xnn_status.h"),
     # The table of delegates.
     "backends": {"runtime", "backends/demo", "backends/reference", _XNN},
+    # Language models: a layer above the runtime that knows no kernel.
+    "llm": {"runtime"},
+    "llm/text": {"runtime"},
+    "llm/pattern": {"runtime", "llm/text"},
+    "llm/tokenizer": {"runtime", "llm", "llm/text", "llm/pattern"},
+    "llm/formats": {"runtime", "llm", "llm/text", "llm/pattern", "llm/tokenizer"},
+    "llm/sampler": {"runtime", "llm"},
     "cmake": set(),
     "tools": {"runtime", "runtime/signature", "backends"} | _kernels("micro", "op_registry.c"),
     "bindings": {
@@ -121,6 +128,9 @@ C_ARROWS: dict[str, set[str]] = {
         "kernels/op_registry.c",
         "backends",
         "tools",
+        "llm",
+        "llm/formats",
+        "llm/tokenizer",
         _XNN,
     }
     | _xnn("et_xnnpack.h", "weights"),

@@ -64,8 +64,9 @@ def text(path: str) -> str:
 
 
 def includes(path: str) -> list[str]:
-    """Project headers that a C file includes, as paths below csrc."""
-    return re.findall(r'^#include "([^"]+)"', text(path), flags=re.M)
+    """Project headers that a C file includes, as paths below csrc; those that the build makes have
+    no folder and are left out."""
+    return re.findall(r'^#include "([^"]+/[^"]+)"', text(path), flags=re.M)
 
 
 # ---- functions

@@ -1,0 +1,121 @@
+"""Driver of csrc/llm: its normalizers as Python functions.
+
+    Normalizer("NFC")("e\\u0301")                       # "é"
+    Normalizer("bert", lowercase=True)("A")
+    Normalizer("charsmap", charsmap=bytes_of_the_map)("①")
+
+The library is built by the CMake target llm_driver (ET_TESTS=ON); ET_LLM_DRIVER names another build
+of it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from functools import cache
+from pathlib import Path
+
+from support.c_build import build_c
+
+NORMALIZERS = (
+    "NFC",
+    "NFD",
+    "NFKC",
+    "NFKD",
+    "lowercase",
+    "strip_accents",
+    "strip",
+    "bert",
+    "charsmap",
+)
+OPTIONS = {
+    "strip": ("left", "right"),
+    "bert": ("clean_text", "handle_chinese_chars", "strip_accents", "lowercase"),
+}
+
+
+class LlmError(Exception):
+    """A status other than Ok; .status is its number."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(f"status 0x{status:x}: {message}")
+        self.status = status
+
+
+class _Error(ctypes.Structure):
+    _fields_ = [("status", ctypes.c_int), ("message", ctypes.c_char * 512)]
+
+
+class _Text(ctypes.Structure):
+    _fields_ = [("bytes", ctypes.c_char_p), ("n", ctypes.c_size_t)]
+
+
+def _library_path() -> Path:
+    given = os.environ.get("ET_LLM_DRIVER")
+    if given:
+        return Path(given)
+    return build_c("release", "llm_driver") / "llm_driver.so"
+
+
+@cache
+def library() -> ctypes.CDLL:
+    lib = ctypes.CDLL(str(_library_path()))
+    pointer, size, text = ctypes.c_void_p, ctypes.c_size_t, ctypes.POINTER(_Text)
+    common = [ctypes.c_int, ctypes.c_uint, text, _Text]
+    lib.llm_normalize.argtypes = [*common, size, size, pointer, pointer, pointer, pointer]
+    lib.llm_time_normalize.argtypes = [*common, size]
+    lib.llm_time_normalize.restype = ctypes.c_double
+    lib.llm_free.argtypes = [pointer]
+    lib.llm_free.restype = None
+    return lib
+
+
+class Normalizer:
+    """A normalizer of csrc/llm/text.
+
+    A call also checks that a text that the quick test calls unchanged is unchanged; `identity` is
+    what that test said of the last one.
+    """
+
+    def __init__(self, name: str, charsmap: bytes = b"", **options: bool) -> None:
+        names = OPTIONS.get(name, ())
+        assert set(options) <= set(names), options
+        self.number = NORMALIZERS.index(name)
+        self.bits = sum(options.get(option, False) << i for i, option in enumerate(names))
+        self.charsmap = _Text(charsmap, len(charsmap))
+        self.identity = False
+
+    def __call__(self, text: str, missing_out: int = 0, missing_scratch: int = 0) -> str:
+        """The normalized text, written to memory that is `missing` bytes too small."""
+        given = text.encode()
+        out, n, same, error = ctypes.c_void_p(), ctypes.c_size_t(), ctypes.c_bool(), _Error()
+        status = library().llm_normalize(
+            self.number,
+            self.bits,
+            ctypes.byref(self.charsmap),
+            _Text(given, len(given)),
+            missing_out,
+            missing_scratch,
+            *map(ctypes.byref, (out, n, same, error)),
+        )
+        try:
+            if status != 0:
+                raise LlmError(status, error.message.decode())
+            result = ctypes.string_at(out, n.value)
+        finally:
+            library().llm_free(out)
+        self.identity = same.value
+        assert not self.identity or result == given, text
+        return result.decode()
+
+    def seconds(self, text: str, rounds: int = 10) -> float:
+        """The shortest time of one call."""
+        given = text.encode()
+        took = library().llm_time_normalize(
+            self.number,
+            self.bits,
+            ctypes.byref(self.charsmap),
+            _Text(given, len(given)),
+            rounds,
+        )
+        return float(took)

@@ -148,3 +148,8 @@ MOBILENET_STEPS = steps(4e-3)
 RUNNING_VARIANCE = Tolerance(0.05, 1e-8)
 # Shares of thousands of samples against their weights.
 SAMPLED_SHARES = Tolerance(1e-5, 0.04)
+# Probabilities of a sampler: sums of f32 weights, over some thousand words and over 128,256.
+CANDIDATES = Tolerance(2e-6, 1e-30)
+CANDIDATES_OF_128K = Tolerance(1e-4, 1e-30)
+# Natural logarithms of probabilities in f32.
+LOG_PROBABILITIES = Tolerance(0.0, 2e-6)

@@ -264,6 +264,32 @@ def optimizer_slots(kind: str, options: dict[str, float], /) -> list[str]:
     """Checks the options of an optimizer (`sgd`, `adam` or `adamw`, with the names of torch.optim
     but for `beta1` and `beta2`); names of the state tensors that a parameter has."""
 
+@final
+class Tokenizer:
+    """A prepared tokenizer, whose bytes it keeps."""
+
+    @property
+    def vocab_size(self) -> int: ...
+    def encode(self, text: str, special: bool, around: bool, /) -> list[int]:
+        """The ids of a text; `special`: names of special tokens in it are these tokens; `around`:
+        with the template's tokens. InvalidArgument for letters without a token."""
+
+    def decode(self, ids: Sequence[int], special: bool, /) -> str:
+        """The text of ids, with special tokens or without. InvalidArgument for an unknown id."""
+
+    def token(self, id: int, /) -> bytes:
+        """The bytes of a token; InvalidArgument for an unknown id."""
+
+def prepare_tokenizer(
+    file: bytes, format: int, pattern: str | None, special: tuple[str, ...], /
+) -> bytes:
+    """The prepared form of a tokenizer's file, in a format of et_tokenizer_format. Pattern and
+    special tokens are for files of tiktoken. InvalidExternalData for a damaged file, NotSupported
+    for a part that is not known, by name."""
+
+def open_tokenizer(prepared: bytes, /) -> Tokenizer:
+    """Opens a prepared tokenizer. InvalidExternalData for other or damaged bytes."""
+
 def optimizer_update(
     kind: str,
     options: dict[str, float],

@@ -23,6 +23,7 @@ typedef struct py_state {
   PyTypeObject *memory_type;
   PyTypeObject *program_type;
   PyTypeObject *method_type;
+  PyTypeObject *tokenizer_type;
   PyObject *base_error;
   PyObject *errors[PY_STATUS_SLOTS];  // in the order of ET_STATUS_LIST
   py_torch torch;
@@ -47,6 +48,7 @@ extern struct PyModuleDef py_module_def;
 extern PyType_Spec py_memory_spec;
 extern PyType_Spec py_program_spec;
 extern PyType_Spec py_method_spec;
+extern PyType_Spec py_tokenizer_spec;
 
 // Module-level functions that live with their subject.
 PyObject *py_open_program(PyObject *module, PyObject *args, PyObject *kwargs);
@@ -57,6 +59,8 @@ PyObject *py_machine_rates(PyObject *module, PyObject *args);
 PyObject *py_filled_bytes(PyObject *module, PyObject *args);
 PyObject *py_data_file_bytes(PyObject *module, PyObject *args);
 PyObject *py_load_data_file(PyObject *module, PyObject *args);
+PyObject *py_prepare_tokenizer(PyObject *module, PyObject *args);
+PyObject *py_open_tokenizer(PyObject *module, PyObject *image);
 PyObject *py_optimizer_slots(PyObject *module, PyObject *args);
 PyObject *py_optimizer_update(PyObject *module, PyObject *args);
 PyObject *py_load_ops(PyObject *module, PyObject *args, PyObject *kwargs);

@@ -1,0 +1,73 @@
+"""Text to the ids of tokens and back, by the C library that devices use."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from executorch_py import _C
+
+TOKENIZER_FILE = "tokenizer.json"
+_ANY_FORMAT = 0  # of et_tokenizer_format
+
+
+class Tokenizer:
+    """A tokenizer in its prepared form, which a program can carry.
+
+    `prepared` is made of a file by `from_file`: the same bytes on each machine. It is used in place
+    and never changed, so that threads can share a tokenizer.
+    """
+
+    def __init__(self, prepared: bytes) -> None:
+        self._opened = _C.open_tokenizer(prepared)
+        self.prepared = prepared
+
+    @classmethod
+    def from_file(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        pattern: str | None = None,
+        special_tokens: Sequence[str] = (),
+    ) -> Tokenizer:
+        """The tokenizer of a file: a tokenizer.json of Hugging Face or the folder that has one, a
+        tekken.json, or a file of tiktoken, which has neither a pattern nor special tokens. Without
+        `pattern`, the latter is split as Llama 3 does; ids of special tokens follow its ranks.
+
+        A damaged file and a part that is not supported are refused by name.
+        """
+        found = Path(path)
+        if found.is_dir():
+            found /= TOKENIZER_FILE
+        return cls.from_bytes(found.read_bytes(), pattern=pattern, special_tokens=special_tokens)
+
+    @classmethod
+    def from_bytes(
+        cls, file: bytes, *, pattern: str | None = None, special_tokens: Sequence[str] = ()
+    ) -> Tokenizer:
+        """As `from_file`, from the bytes of the file."""
+        return cls(_C.prepare_tokenizer(file, _ANY_FORMAT, pattern, tuple(special_tokens)))
+
+    @property
+    def vocab_size(self) -> int:
+        """Number of ids, those of added tokens and gaps included."""
+        return self._opened.vocab_size
+
+    def encode(
+        self, text: str, *, add_special_tokens: bool = True, parse_special: bool = False
+    ) -> list[int]:
+        """The ids of a text.
+
+        `add_special_tokens` puts the tokens of the tokenizer's template around it. The names of
+        special tokens in the text are text like any other, unless `parse_special`.
+        """
+        return self._opened.encode(text, parse_special, add_special_tokens)
+
+    def decode(self, ids: Sequence[int], *, skip_special_tokens: bool = True) -> str:
+        """The text of ids. Bytes that are no UTF-8 become U+FFFD."""
+        return self._opened.decode(ids, not skip_special_tokens)
+
+    def token(self, token_id: int) -> bytes:
+        """The bytes of a token in the vocabulary."""
+        return self._opened.token(token_id)

@@ -277,8 +277,39 @@ class Tokenizer:
     def decode(self, ids: Sequence[int], special: bool, /) -> str:
         """The text of ids, with special tokens or without. InvalidArgument for an unknown id."""
 
+    def push(self, state: bytes, id: int, /) -> tuple[bytes, str]:
+        """The piece of text that a token adds, whole letters, and the state after it. The state at
+        the beginning has no bytes. InvalidArgument for an unknown id."""
+
+    def end(self, state: bytes, /) -> str:
+        """The end of a text: U+FFFD if a letter is not complete."""
+
     def token(self, id: int, /) -> bytes:
         """The bytes of a token; InvalidArgument for an unknown id."""
+
+@final
+class Sampler:
+    """A sampler, and the counts of the text's tokens for its penalties."""
+
+    def draw(
+        self, logits: np.ndarray, position: int, /
+    ) -> tuple[int, float, list[tuple[int, float]]]:
+        """A token of f32 logits, its log-probability, and the most probable ones with theirs."""
+
+    def add(self, id: int, generated: bool, /) -> None:
+        """Counts a token of the prompt, or of the generated part."""
+
+    def remove(self, id: int, generated: bool, /) -> None:
+        """Takes back a token; InvalidArgument if it was not counted."""
+
+    def clear(self) -> None:
+        """Takes back all tokens."""
+
+def new_sampler(
+    vocab_size: int, options: dict[str, Any], hook: Callable[[np.ndarray], object] | None, /
+) -> Sampler:
+    """A sampler with the options of et_sampler_options by name, biases as a dict by id. The hook
+    changes a copy of the logits in place. InvalidArgument for options out of their ranges."""
 
 def prepare_tokenizer(
     file: bytes, format: int, pattern: str | None, special: tuple[str, ...], /

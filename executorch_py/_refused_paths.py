@@ -272,8 +272,16 @@ REFUSALS: tuple[Refusal, ...] = (
         "executorch_py.extension.flat_tensor.serialize.serialize.FlatTensorSerializer",
     ),
     Refusal(
-        "extension.llm.cache extension.llm.modules extension.llm.runner",
-        "upstream's runner and parts of its models are not part of this version",
+        "extension.llm.runner:Image extension.llm.runner:MultimodalInput "
+        "extension.llm.runner:MultimodalRunner extension.llm.runner:make_audio_input "
+        "extension.llm.runner:make_image_input extension.llm.runner:make_raw_audio_input "
+        "extension.llm.runner:make_text_input extension.llm.runner:make_token_input",
+        "models of several modalities are not part of this version",
+        "executorch_py.extension.llm.runner.TextLLMRunner for text",
+    ),
+    Refusal(
+        "extension.llm.cache extension.llm.modules",
+        "parts of upstream's models are not part of this version",
         "executorch_py.extension.llm.session.Session, which generates with a program",
     ),
     Refusal(

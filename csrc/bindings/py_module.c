@@ -35,10 +35,9 @@ static int add_types(py_state *state, PyObject *module) {
     PyTypeObject **slot;
     PyType_Spec *spec;
   } types[] = {
-      {&state->memory_type, &py_memory_spec},
-      {&state->program_type, &py_program_spec},
-      {&state->method_type, &py_method_spec},
-      {&state->tokenizer_type, &py_tokenizer_spec},
+      {&state->memory_type, &py_memory_spec},   {&state->program_type, &py_program_spec},
+      {&state->method_type, &py_method_spec},   {&state->tokenizer_type, &py_tokenizer_spec},
+      {&state->sampler_type, &py_sampler_spec},
   };
   for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
     *types[i].slot = (PyTypeObject *)PyType_FromModuleAndSpec(module, types[i].spec, NULL);
@@ -66,6 +65,7 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg) {
   Py_VISIT(state->program_type);
   Py_VISIT(state->method_type);
   Py_VISIT(state->tokenizer_type);
+  Py_VISIT(state->sampler_type);
   Py_VISIT(state->base_error);
   for (size_t i = 0; i < PY_STATUS_SLOTS; i++) Py_VISIT(state->errors[i]);
   Py_VISIT(state->torch.tensor_type);
@@ -83,6 +83,7 @@ static int module_clear(PyObject *module) {
   Py_CLEAR(state->program_type);
   Py_CLEAR(state->method_type);
   Py_CLEAR(state->tokenizer_type);
+  Py_CLEAR(state->sampler_type);
   Py_CLEAR(state->base_error);
   for (size_t i = 0; i < PY_STATUS_SLOTS; i++) Py_CLEAR(state->errors[i]);
   Py_CLEAR(state->torch.tensor_type);
@@ -131,6 +132,8 @@ static PyMethodDef module_methods[] = {
      "Updates a parameter and its state tensors in place."},
     {"prepare_tokenizer", py_prepare_tokenizer, METH_VARARGS,
      "prepare_tokenizer($module, file, /)\n--\n\nThe prepared form of a tokenizer's file."},
+    {"new_sampler", py_new_sampler, METH_VARARGS,
+     "new_sampler($module, vocab_size, options, hook, /)\n--\n\nA sampler with options by name."},
     {"open_tokenizer", py_open_tokenizer, METH_O,
      "open_tokenizer($module, prepared, /)\n--\n\nOpens a prepared tokenizer."},
     {"load_ops", (PyCFunction)(void (*)(void))py_load_ops, METH_VARARGS | METH_KEYWORDS,

@@ -219,6 +219,52 @@ static PyObject *decode(PyObject *object, PyObject *args) {
   return result;
 }
 
+// The state of a text that comes token by token, as bytes: none at its beginning.
+static int decoder_of(const Py_buffer *state, et_text_decoder *decoder) {
+  memset(decoder, 0, sizeof *decoder);
+  if (state->len == (Py_ssize_t)sizeof *decoder) memcpy(decoder, state->buf, sizeof *decoder);
+  if ((state->len == 0 || state->len == (Py_ssize_t)sizeof *decoder) && decoder->n_pending <= 4)
+    return 0;
+  PyErr_SetString(PyExc_ValueError, "state: expected none or that of the last push, got another");
+  return -1;
+}
+
+static PyObject *push(PyObject *object, PyObject *args) {
+  const py_tokenizer *const self = (py_tokenizer *)object;
+  Py_buffer state;
+  unsigned long id;
+  if (!PyArg_ParseTuple(args, "y*k", &state, &id)) return NULL;
+  et_text_decoder decoder;
+  const size_t size = et_tokenizer_piece_bytes(&self->tokenizer);
+  char *const text = decoder_of(&state, &decoder) < 0 ? NULL : PyMem_Malloc(3 * size + 16);
+  PyBuffer_Release(&state);
+  if (text == NULL) return PyErr_Occurred() ? NULL : PyErr_NoMemory();
+  et_error err = {.status = ET_OK};
+  size_t n = 0;
+  PyObject *result = NULL;
+  if (et_text_decoder_push(&decoder, &self->tokenizer, id > UINT32_MAX ? UINT32_MAX : (uint32_t)id,
+                           text, size, &n, (et_span){text + size, 2 * size}, &err) == ET_OK)
+    result = Py_BuildValue("y#s#", &decoder, (Py_ssize_t)sizeof decoder, text, (Py_ssize_t)n);
+  else
+    py_raise_error(state_of(object), &err);
+  PyMem_Free(text);
+  return result;
+}
+
+static PyObject *end(PyObject *object, PyObject *arg) {
+  Py_buffer state;
+  (void)object;
+  if (PyObject_GetBuffer(arg, &state, PyBUF_SIMPLE) < 0) return NULL;
+  et_text_decoder decoder;
+  const int wrong = decoder_of(&state, &decoder);
+  PyBuffer_Release(&state);
+  if (wrong < 0) return NULL;
+  char text[8];
+  size_t n = 0;
+  if (et_text_decoder_end(&decoder, text, sizeof text, &n, NULL) != ET_OK) n = 0;
+  return PyUnicode_DecodeUTF8(text, (Py_ssize_t)n, "strict");
+}
+
 static PyObject *token(PyObject *object, PyObject *arg) {
   const py_tokenizer *const self = (py_tokenizer *)object;
   const long long id = PyLong_AsLongLong(arg);
@@ -258,6 +304,9 @@ static PyMethodDef methods[] = {
     {"encode", encode, METH_VARARGS,
      "encode($self, text, special, around, /)\n--\n\nThe ids of a text."},
     {"decode", decode, METH_VARARGS, "decode($self, ids, special, /)\n--\n\nThe text of ids."},
+    {"push", push, METH_VARARGS,
+     "push($self, state, id, /)\n--\n\nThe next state of a text, and the piece that a token adds."},
+    {"end", end, METH_O, "end($self, state, /)\n--\n\nThe last piece of a text."},
     {"token", token, METH_O, "token($self, id, /)\n--\n\nThe bytes of a token."},
     {NULL, NULL, 0, NULL},
 };

@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import os
+import sys
 from pathlib import Path
 
 from executorch_py.cli.export_command import with_messages
 from executorch_py.cli.run import check_output
-from executorch_py.terminal_text import quoted
+from executorch_py.terminal_text import message_text, quoted
 
 _LEAST_TOKENS = 4  # that the traced range of lengths needs
 _MEGABYTE = 10**6
@@ -17,7 +18,8 @@ _MEGABYTE = 10**6
 
 def llm(options: argparse.Namespace) -> int:
     """Run an action; any failure is a message, and with --verbose of export a traceback as well."""
-    return bench(options) if options.action == "bench" else export(options)
+    actions = {"bench": bench, "export": export, "run": run_text, "tokenize": tokenize}
+    return actions[options.action](options)
 
 
 def bench(options: argparse.Namespace) -> int:
@@ -38,6 +40,52 @@ def bench(options: argparse.Namespace) -> int:
     file_mb = os.path.getsize(options.file) / _MEGABYTE
     print(f"memory   {found.most_bytes / _MEGABYTE:.1f} MB, of which the file has {file_mb:.1f} MB")
     return 0
+
+
+def run_text(options: argparse.Namespace) -> int:
+    """Print the text that a program generates after a prompt, piece by piece."""
+    from executorch_py.extension.llm.runner import TextRunner
+    from executorch_py.extension.llm.sampler import SamplingOptions
+
+    sampling = SamplingOptions(
+        temperature=options.temperature,
+        top_k=options.top_k,
+        top_p=options.top_p,
+        min_p=options.min_p,
+        seed=options.seed,
+    )
+    runner = TextRunner(options.file, options.tokenizer)
+    stream = runner.stream(
+        _text(options.prompt), max_new_tokens=options.tokens, sampling=sampling, stop=options.stop
+    )
+    for piece in stream:
+        print(message_text(piece), end="", flush=True)
+    print()
+    if options.stats:
+        stats = stream.stats
+        print(
+            f"prompt   {stats.num_prompt_tokens} tokens, {stats.prefill_tokens_per_second:.1f} "
+            f"tokens/s\ntext     {stats.num_generated_tokens} tokens, "
+            f"{stats.decode_tokens_per_second:.1f} tokens/s, ended by: {stream.finish_reason}",
+            file=sys.stderr,
+        )
+    return 0
+
+
+def tokenize(options: argparse.Namespace) -> int:
+    """Print the ids of a text's tokens, and their bytes."""
+    from executorch_py.extension.llm.tokenizer import Tokenizer
+
+    tokenizer = Tokenizer.from_file(options.tokenizer)
+    ids = tokenizer.encode(_text(options.text), parse_special=options.special)
+    for token in ids:
+        print(f"{token:8d}  {tokenizer.token(token)!r}")
+    print(f"{len(ids)} tokens of {tokenizer.vocab_size}")
+    return 0
+
+
+def _text(argument: str) -> str:
+    return sys.stdin.read() if argument == "-" else argument
 
 
 def export(options: argparse.Namespace) -> int:

@@ -133,8 +133,35 @@ def add_export(add: Callable[..., argparse.ArgumentParser]) -> None:
     export.add_argument("--verbose", action="store_true", help="print torch's own messages")
 
 
+def add_llm_text(add: Callable[..., argparse.ArgumentParser]) -> None:
+    run = add("run", help="generate text after a prompt")
+    run.add_argument("file", metavar="PTE")
+    run.add_argument("prompt", metavar="PROMPT", help="text, or - for standard input")
+    run.add_argument(
+        "--tokenizer",
+        metavar="FILE",
+        required=True,
+        help="tokenizer.json or the folder that has one, tekken.json, or another format",
+    )
+    run.add_argument("--tokens", type=int, metavar="N", help="default: until the context is full")
+    run.add_argument(
+        "--temperature", type=float, default=0.0, metavar="T", help="default 0: the greatest logit"
+    )
+    for name, kind, default in (("top-k", int, 0), ("top-p", float, 1.0), ("min-p", float, 0.0)):
+        run.add_argument(f"--{name}", type=kind, default=default, metavar="X")
+    run.add_argument("--seed", type=int, default=0, metavar="N")
+    run.add_argument("--stop", action="append", default=[], metavar="TEXT", help="may be repeated")
+    run.add_argument("--stats", action="store_true", help="print times to standard error")
+    tokenize = add("tokenize", help="print the tokens of a text")
+    tokenize.add_argument("tokenizer", metavar="TOKENIZER")
+    tokenize.add_argument("text", metavar="TEXT", help="text, or - for standard input")
+    tokenize.add_argument(
+        "--special", action="store_true", help="names of special tokens in the text are tokens"
+    )
+
+
 def add_llm(add: Callable[..., argparse.ArgumentParser]) -> None:
-    llm = add("llm", help="export language models, measure their speed")
+    llm = add("llm", help="export, run and measure language models")
     actions = llm.add_subparsers(dest="action", required=True, metavar="ACTION")
     export = actions.add_parser(
         "export", help="export a decoder of transformers: tokens in, logits out, caches kept"
@@ -169,6 +196,7 @@ def add_llm(add: Callable[..., argparse.ArgumentParser]) -> None:
         help="return the logits of each token of a call, not of the last one only",
     )
     export.add_argument("--verbose", action="store_true", help="print torch's own messages")
+    add_llm_text(actions.add_parser)
     bench = actions.add_parser("bench", help="speed and memory of a decoder's program")
     bench.add_argument("file", metavar="PTE")
     for name, default, what in (

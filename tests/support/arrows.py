@@ -130,6 +130,7 @@ C_ARROWS: dict[str, set[str]] = {
         "tools",
         "llm",
         "llm/formats",
+        "llm/sampler",
         "llm/tokenizer",
         _XNN,
     }
@@ -164,7 +165,12 @@ PYTHON_ARROWS: dict[str, set[str]] = {
     # Two commands of all need an exporter, and one sessions, which they import when they run.
     "executorch_py.cli": {"executorch_py", "executorch_py.runtime", "executorch_py.toolchain"}
     | {"executorch_py.export.command_line"}
-    | {"executorch_py.extension.llm.export", "executorch_py.extension.llm.session"},
+    | {"executorch_py.extension.llm.export", "executorch_py.extension.llm.session"}
+    | {
+        "executorch_py.extension.llm.runner",
+        "executorch_py.extension.llm.sampler",
+        "executorch_py.extension.llm.tokenizer",
+    },
     "executorch_py.__main__": {"executorch_py.cli"},
     # The exporter, from errors and schema to the stages that users call.
     f"{_EXIR}.error": set(),
@@ -226,6 +232,15 @@ PYTHON_ARROWS: dict[str, set[str]] = {
     # Exports of language models choose a target, and delegate where its runtime has a delegate.
     # They fuse before decompositions, whose time grows with the number of nodes.
     "executorch_py.extension.llm.session": {"executorch_py", "executorch_py.runtime"},
+    "executorch_py.extension.llm.tokenizer": {"executorch_py"},
+    "executorch_py.extension.llm.sampler": {"executorch_py"},
+    "executorch_py.extension.llm.runner": {
+        "executorch_py",
+        "executorch_py.runtime",
+        "executorch_py.extension.llm.sampler",
+        "executorch_py.extension.llm.session",
+        "executorch_py.extension.llm.tokenizer",
+    },
     "executorch_py.extension.llm.export": {"executorch_py", "executorch_py.extension", _EXIR}
     | {"executorch_py.util", *_exir("dialects", "ir", "passes", "program"), *_passes("fuse")}
     | _xnnpack("partition", "quantizer"),

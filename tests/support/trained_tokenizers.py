@@ -241,3 +241,23 @@ def sample_texts(count: int, seed: int = 3) -> list[str]:
             at = draw.randint(0, len(ENGLISH) - 200)
             texts.append(ENGLISH[at : at + draw.randint(1, 150)])
     return texts
+
+
+def of_300_words() -> bytes:
+    """A tokenizer.json of bytes with 300 ids."""
+    return of_words(300)
+
+
+@cache
+def of_words(count: int) -> bytes:
+    """A tokenizer.json of bytes with so many ids."""
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    made = _trained(
+        models.BPE(),
+        pre_tokenizers.ByteLevel(add_prefix_space=False),
+        trainers.BpeTrainer(
+            vocab_size=count, initial_alphabet=alphabet, special_tokens=["<s>", "</s>", "<|sp|>"]
+        ),
+        decoders.ByteLevel(),
+    )
+    return made.to_str().encode()

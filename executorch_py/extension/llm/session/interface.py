@@ -59,6 +59,7 @@ class Interface:
     token_type: np.dtype[Any]
     rings: tuple[Ring, ...] | None  # None: the file does not say what its caches keep
     eos_ids: frozenset[int]
+    bos_ids: tuple[int, ...]
     all_logits: bool  # a call returns those after each of its tokens, else after the last one
     logits_type: str  # the name of their dtype
 
@@ -112,6 +113,9 @@ def interface_of(program: Program, method: str | None = None) -> Interface:
         token_type=np.dtype(facts.input_tensor_meta(0).dtype_name),
         rings=() if positions is Positions.NONE else _rings(constants, capacity),
         eos_ids=frozenset(int(value) for value in eos if value is not None),
+        bos_ids=tuple(
+            int(value) for value in constants.get("get_bos_id") or [] if value is not None
+        ),
         all_logits=len(logits.sizes()) == 3,
         logits_type=logits.dtype_name,
     )

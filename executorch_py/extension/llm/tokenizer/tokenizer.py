@@ -71,3 +71,24 @@ class Tokenizer:
     def token(self, token_id: int) -> bytes:
         """The bytes of a token in the vocabulary."""
         return self._opened.token(token_id)
+
+    def pieces(self) -> TextPieces:
+        """A text that comes token by token."""
+        return TextPieces(self._opened)
+
+
+class TextPieces:
+    """The pieces of a text that tokens add one after the other, in whole letters."""
+
+    def __init__(self, opened: _C.Tokenizer) -> None:
+        self._opened = opened
+        self._state = b""
+
+    def push(self, token_id: int) -> str:
+        """The text that a token adds; none while a letter is not complete."""
+        self._state, piece = self._opened.push(self._state, token_id)
+        return piece
+
+    def end(self) -> str:
+        """The end of the text: U+FFFD if a letter is not complete."""
+        return self._opened.end(self._state)

@@ -1,7 +1,7 @@
 // fuzz_tokenizer.c — feeds arbitrary bytes to tokenizers, as a file of any format and as a prepared
 // image: prepare, open, encode texts, decode ids. For any bytes the outcome must be a status or a
-// text of UTF-8; the sanitizers check the rest. Memory has exactly the sizes that were told, so that
-// they see every overrun and every size that is too small.
+// text of UTF-8; the sanitizers check the rest. Memory has exactly the sizes that were told, so
+// that they see every overrun and every size that is too small.
 #define _POSIX_C_SOURCE 200809L
 #include "llm/et_tokenizer.h"
 
@@ -27,7 +27,8 @@ static void *claim(size_t bytes) {
 static const char *const TEXTS[] = {
     "",
     "The cat's 42 hats.\n\n  Été 漢字 🙂 <|end|>",
-    "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+    "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+    "aa",
     " \t \r\n   x\xc2\xa0\xe2\x96\x81y  \xef\xb7\xba e\xcc\x81\xcc\xa7",
 };
 
@@ -92,8 +93,8 @@ static void use(const void *image, size_t bytes) {
 
 static void prepare(const uint8_t *bytes, size_t size) {
   static const char *const SPECIAL[] = {"<|end|>"};
-  const et_tokenizer_source source = {.file = bytes, .bytes = size, .special = SPECIAL,
-                                      .n_special = 1};
+  const et_tokenizer_source source = {
+      .file = bytes, .bytes = size, .special = SPECIAL, .n_special = 1};
   et_tokenizer_needs needs;
   et_error err = {.status = ET_OK};
   if (et_tokenizer_measure(&source, &needs, &err) != ET_OK) return;
@@ -101,9 +102,8 @@ static void prepare(const uint8_t *bytes, size_t size) {
   void *const image = claim(needs.image_bytes), *const work = claim(needs.work_bytes);
   size_t n = 0;
   if (image != NULL && work != NULL) {
-    const et_status status =
-        et_tokenizer_prepare(&source, (et_span){image, needs.image_bytes},
-                             (et_span){work, needs.work_bytes}, &n, &err);
+    const et_status status = et_tokenizer_prepare(&source, (et_span){image, needs.image_bytes},
+                                                  (et_span){work, needs.work_bytes}, &n, &err);
     expect(status != ET_OUT_OF_MEMORY, "expected enough memory where as much as told is given");
     if (status == ET_OK) use(image, n);
   }

@@ -6,11 +6,31 @@
 #include <string.h>
 
 static const char *const WORDS[] = {
-    "\"BPE\"",      "\"Unigram\"",   "\"WordPiece\"", "\"WordLevel\"", "\"Metaspace\"",
-    "\"ByteLevel\"", "\"Split\"",    "\"NFKC\"",      "\"Replace\"",   "\"Sequence\"",
-    "null",         "true",          "4294967295",    "-1",            "1e308",
-    "\\\\p{L}+",    "(?:a|b)*+",     "{1,999}",       "\\u0000",       "[[",
-    "\"Strip\"",    "\"BertNormalizer\"", "[]",       "{}",            "\"Precompiled\"",
+    "\"BPE\"",
+    "\"Unigram\"",
+    "\"WordPiece\"",
+    "\"WordLevel\"",
+    "\"Metaspace\"",
+    "\"ByteLevel\"",
+    "\"Split\"",
+    "\"NFKC\"",
+    "\"Replace\"",
+    "\"Sequence\"",
+    "null",
+    "true",
+    "4294967295",
+    "-1",
+    "1e308",
+    "\\\\p{L}+",
+    "(?:a|b)*+",
+    "{1,999}",
+    "\\u0000",
+    "[[",
+    "\"Strip\"",
+    "\"BertNormalizer\"",
+    "[]",
+    "{}",
+    "\"Precompiled\"",
 };
 
 static size_t change_word(uint8_t *bytes, size_t size, uint64_t *random) {
@@ -45,9 +65,15 @@ size_t LLVMFuzzerCustomMutator(uint8_t *bytes, size_t size, size_t room, unsigne
     memcpy(piece, bytes + from, n_piece);
     const char *const word = WORDS[fuzz_random(&random) % (sizeof WORDS / sizeof WORDS[0])];
     switch (fuzz_random(&random) % 4) {
-      case 0: size = replace(bytes, size, room, at, 0, piece, n_piece); break;
-      case 1: size = replace(bytes, size, room, at, n_piece, piece, 0); break;
-      case 2: size = replace(bytes, size, room, at, n_piece, piece, n_piece); break;
+      case 0:
+        size = replace(bytes, size, room, at, 0, piece, n_piece);
+        break;
+      case 1:
+        size = replace(bytes, size, room, at, n_piece, piece, 0);
+        break;
+      case 2:
+        size = replace(bytes, size, room, at, n_piece, piece, n_piece);
+        break;
       default:
         size = replace(bytes, size, room, at, 1 + at % 12, (const uint8_t *)word, strlen(word));
     }

@@ -16,6 +16,10 @@ typedef struct eti_gguf_vocab {
   bool add_bos, add_eos;
 } eti_gguf_vocab;
 
+// Reads the values, and counts the tokens.
+et_status eti_gguf_scan(eti_string file, eti_gguf_vocab *v, et_error *err);
+// Whether tokenizer.ggml.model is this name.
+bool eti_gguf_is_model(const eti_gguf_vocab *v, const char *name);
 // Reads all tokens to an array in temporary memory.
 et_status eti_gguf_pieces(const eti_gguf_vocab *v, eti_builder *b, eti_piece **pieces);
 // Makes the tables of control and user-defined tokens, which are found in a text.

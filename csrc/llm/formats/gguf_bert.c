@@ -20,8 +20,8 @@ static et_status write_steps(const eti_gguf_vocab *v, eti_builder *b) {
   ET_TRY(eti_gguf_bool(&v->file, ETI_GGUF_LOWERCASE, &lowercase, b->err));
   bool strip_accents = lowercase;
   ET_TRY(eti_gguf_bool(&v->file, ETI_GGUF_STRIP_ACCENTS, &strip_accents, b->err));
-  const eti_new_step normalizer = {
-      .id = ETI_STEP_BERT, .flags = 3u | (strip_accents ? 4u : 0u) | (lowercase ? 8u : 0u)};
+  const eti_new_step normalizer = {.id = ETI_STEP_BERT,
+                                   .flags = 3u | (strip_accents ? 4u : 0u) | (lowercase ? 8u : 0u)};
   const eti_new_step decoder = {.id = ETI_STEP_WORDPIECES, .flags = 1, .text = literal("##")};
   ET_TRY(eti_builder_step(b, ETI_SECTION_NORMALIZERS, &normalizer));
   ET_TRY(add_split(b, "\\s", ETI_SPLIT_REMOVED));
@@ -35,10 +35,8 @@ static et_status write_tokens(const eti_gguf_vocab *v, const eti_piece *pieces, 
   for (size_t i = 0; i < v->tokens.n; i++) {
     uint8_t *const to = eti_builder_token_text(b);
     eti_string text = pieces[i].text;
-    const bool begins =
-        text.n >= sizeof SIGN && memcmp(text.bytes, SIGN, sizeof SIGN) == 0;
-    const bool special =
-        pieces[i].kind == ETI_PIECE_CONTROL || pieces[i].kind == ETI_PIECE_UNKNOWN;
+    const bool begins = text.n >= sizeof SIGN && memcmp(text.bytes, SIGN, sizeof SIGN) == 0;
+    const bool special = pieces[i].kind == ETI_PIECE_CONTROL || pieces[i].kind == ETI_PIECE_UNKNOWN;
     const size_t n_prefix = begins || pieces[i].kind != ETI_PIECE_NORMAL ? 0 : 2;
     if (begins) text = (eti_string){text.bytes + sizeof SIGN, text.n - sizeof SIGN};
     memcpy(to, "##", n_prefix);

@@ -69,8 +69,9 @@ static et_status read_merge(eti_string merge, size_t rank, uint8_t *to, size_t *
   const uint8_t *const space = merge.n < 2 ? NULL : memchr(merge.bytes + 1, ' ', merge.n - 1);
   const size_t valid = eti_utf8_valid_bytes(merge);
   ET_CHECK(space != NULL && valid == merge.n, err, ET_INVALID_EXTERNAL_DATA,
-           NAME ": expected two texts of UTF-8 with a space between them in merge %zu, got %zu bytes "
-                "of another text",
+           NAME
+           ": expected two texts of UTF-8 with a space between them in merge %zu, got %zu bytes "
+           "of another text",
            rank, merge.n);
   const size_t n = (size_t)(space - merge.bytes), rest = merge.n - n - 1;
   memcpy(to, merge.bytes, n);
@@ -103,8 +104,9 @@ static et_status write_pairs(const eti_gguf_vocab *v, eti_builder *b) {
                         is_hidden(b, (eti_string){text + n_left, n_right}) ||
                         is_hidden(b, (eti_string){text, n_left + n_right});
     ET_CHECK(hidden, b->err, ET_INVALID_EXTERNAL_DATA,
-             NAME ": expected the parts of merge %zu and both together among the tokens, got a merge "
-                  "of others",
+             NAME
+             ": expected the parts of merge %zu and both together among the tokens, got a merge "
+             "of others",
              rank);
   }
   b->work = before;

@@ -6,23 +6,23 @@
 #include "runtime/et.h"
 
 // X(enumerator, key behind "tokenizer.ggml.")
-#define ETI_GGUF_KEY_LIST(X)                        \
-  X(MODEL, "model")                                 \
-  X(PRE, "pre")                                     \
-  X(TOKENS, "tokens")                               \
-  X(SCORES, "scores")                               \
-  X(TYPES, "token_type")                            \
-  X(MERGES, "merges")                               \
-  X(BOS, "bos_token_id")                            \
-  X(EOS, "eos_token_id")                            \
-  X(UNKNOWN, "unknown_token_id")                    \
-  X(SEPARATOR, "seperator_token_id")                \
-  X(ADD_BOS, "add_bos_token")                       \
-  X(ADD_EOS, "add_eos_token")                       \
-  X(ADD_SPACE, "add_space_prefix")                  \
-  X(TRIM, "remove_extra_whitespaces")               \
-  X(CHARSMAP, "precompiled_charsmap")               \
-  X(LOWERCASE, "normalizer.lowercase")              \
+#define ETI_GGUF_KEY_LIST(X)           \
+  X(MODEL, "model")                    \
+  X(PRE, "pre")                        \
+  X(TOKENS, "tokens")                  \
+  X(SCORES, "scores")                  \
+  X(TYPES, "token_type")               \
+  X(MERGES, "merges")                  \
+  X(BOS, "bos_token_id")               \
+  X(EOS, "eos_token_id")               \
+  X(UNKNOWN, "unknown_token_id")       \
+  X(SEPARATOR, "seperator_token_id")   \
+  X(ADD_BOS, "add_bos_token")          \
+  X(ADD_EOS, "add_eos_token")          \
+  X(ADD_SPACE, "add_space_prefix")     \
+  X(TRIM, "remove_extra_whitespaces")  \
+  X(CHARSMAP, "precompiled_charsmap")  \
+  X(LOWERCASE, "normalizer.lowercase") \
   X(STRIP_ACCENTS, "normalizer.strip_accents")
 
 typedef enum eti_gguf_key {

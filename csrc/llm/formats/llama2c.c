@@ -86,8 +86,9 @@ et_status eti_llama2c_read(const et_tokenizer_source *s, et_span image, et_span 
                              .pieces = pieces,
                              .n = counts.n,
                              .model = ETI_BPE,
-                             .flags = 0,
+                             .byte_fallback = true,
                              .text_flags = ETI_PIECES_DUMMY,
+                             .space = {(const uint8_t *)" ", 1},
                              .unknown_text = pieces[UNKNOWN].text};
   b.header->bos = BOS;
   b.header->eos = EOS;

@@ -4,8 +4,6 @@
 
 #include <float.h>
 
-static const uint8_t SIGN[] = {0xE2, 0x96, 0x81};  // U+2581, which stands for a space
-
 // ---- sizes
 
 void eti_piece_count(eti_piece_counts *c, const eti_piece *piece) {
@@ -89,19 +87,21 @@ static et_status write_tokens(const eti_piece_model *m, eti_builder *b) {
   return eti_builder_index(b);
 }
 
-static et_status write_byte_ids(const eti_piece_model *m, eti_builder *b) {
+static et_status write_byte_ids(const eti_piece_model *m, eti_builder *b, bool *has_bytes) {
   uint32_t *ids = NULL;
+  *has_bytes = false;
   for (size_t i = 0; i < m->n; i++) {
     if (m->pieces[i].kind != ETI_PIECE_BYTE) continue;
     const int byte = byte_of_name(m->pieces[i].text);
     ET_CHECK(byte >= 0, b->err, ET_INVALID_EXTERNAL_DATA,
              "%s: expected a name <0xHH> of token %zu, whose type is 6, got another one", m->file,
              i);
-    if (ids == NULL) {
+    *has_bytes = true;
+    if (ids == NULL && m->byte_fallback) {
       ET_TRY(eti_builder_section(b, ETI_SECTION_BYTE_IDS, 256, &ids));
       memset(ids, 0xFF, 256 * sizeof *ids);
     }
-    if (ids[byte] == ETI_NO_TOKEN) ids[byte] = (uint32_t)i;
+    if (ids != NULL && ids[byte] == ETI_NO_TOKEN) ids[byte] = (uint32_t)i;
   }
   return ET_OK;
 }
@@ -191,11 +191,10 @@ static et_status write_steps(const eti_piece_model *m, eti_builder *b, bool byte
   if (bytes)
     ET_TRY(
         eti_builder_step(b, ETI_SECTION_DECODERS, &(eti_new_step){.id = ETI_STEP_BYTE_FALLBACK}));
-  const bool escape = (m->text_flags & ETI_PIECES_ESCAPE) != 0;
-  const eti_string space = {(const uint8_t *)" ", 1}, sign = {SIGN, sizeof SIGN};
+  const uint32_t raw = m->raw_user_defined ? ETI_PIECES_RAW : 0u;
   const eti_new_step decoder = {.id = ETI_STEP_PIECES_DECODER,
-                                .flags = m->text_flags,
-                                .text = escape ? sign : space,
+                                .flags = m->text_flags | raw,
+                                .text = m->space,
                                 .other = m->unknown_text};
   ET_TRY(eti_builder_step(b, ETI_SECTION_DECODERS, &decoder));
   return eti_builder_lists(b);
@@ -206,11 +205,12 @@ et_status eti_piece_model_write(const eti_piece_model *m, eti_builder *b) {
   b->header->flags = m->flags;
   ET_TRY(check_scores(m, b->err));
   ET_TRY(write_tokens(m, b));
-  ET_TRY(write_byte_ids(m, b));
+  bool has_bytes;
+  ET_TRY(write_byte_ids(m, b, &has_bytes));
   if (m->model == ETI_UNIGRAM) ET_TRY(write_scores(m, b));
   if (m->model == ETI_BPE) ET_TRY(write_ranks(m, b));
   if (m->model != ETI_WORDLEVEL) ET_TRY(eti_builder_spans(b));
   ET_TRY(write_user_defined(m, b));
   ET_TRY(write_added(m, b));
-  return write_steps(m, b, eti_image_count(b->header, ETI_SECTION_BYTE_IDS) > 0);
+  return write_steps(m, b, has_bytes);
 }

@@ -29,8 +29,10 @@ typedef struct eti_piece_model {
   eti_model model;
   uint32_t flags;             // eti_image_flag
   uint32_t text_flags;        // eti_pieces_flag
+  bool byte_fallback;         // an unknown letter becomes the pieces of its bytes
   bool raw_user_defined;      // user-defined pieces are found in the text before it is normalized
   double user_defined_score;  // of each byte but the first (unigram)
+  eti_string space;           // as tokens have it
   eti_string charsmap, unknown_text;
 } eti_piece_model;
 
@@ -41,6 +43,11 @@ typedef struct eti_piece_counts {
 void eti_piece_count(eti_piece_counts *counts, const eti_piece *piece);
 et_status eti_piece_sizes(const eti_piece_counts *counts, const char *file, size_t *image_bytes,
                           size_t *work_bytes, et_error *err);
+
+// U+2581, which stands for a space in SentencePiece's tokens.
+static inline eti_string eti_piece_space(void) {
+  return (eti_string){(const uint8_t *)"\xE2\x96\x81", 3};
+}
 
 // Writes all of an image but the ids before and behind a text.
 et_status eti_piece_model_write(const eti_piece_model *m, eti_builder *b);

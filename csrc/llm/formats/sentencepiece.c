@@ -157,7 +157,9 @@ et_status eti_sentencepiece_read(const et_tokenizer_source *s, et_span image, et
                        .pieces = pieces,
                        .n = f.counts.n,
                        .model = MODELS[f.model_type],
+                       .byte_fallback = f.byte_fallback,
                        .user_defined_score = 0.1,
+                       .space = eti_piece_space(),
                        .charsmap = f.charsmap,
                        .unknown_text = f.unknown_text};
   if (m.model == ETI_BPE) m.flags |= ETI_JOIN_UNKNOWN;

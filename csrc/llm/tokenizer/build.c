@@ -256,17 +256,22 @@ et_status eti_builder_spans(eti_builder *b) {
 et_status eti_builder_added(eti_builder *b, const eti_added_token *added, size_t n) {
   eti_added_token *copies;
   eti_token_slot *slots;
-  uint32_t *sizes;
+  uint32_t *sizes, *pairs;
   const size_t n_slots = table_slots(n + 1);
   ET_TRY(eti_builder_section(b, ETI_SECTION_ADDED, n, &copies));
   ET_TRY(eti_builder_section(b, ETI_SECTION_ADDED_SLOTS, n_slots, &slots));
   ET_TRY(eti_builder_section(b, ETI_SECTION_ADDED_SIZES, n, &sizes));
+  ET_TRY(eti_builder_section(b, ETI_SECTION_ADDED_PAIRS, n == 0 ? 0 : ETI_PAIR_BITS / 32, &pairs));
   memcpy(copies, added, n * sizeof *added);
   memset(slots, 0xFF, n_slots * sizeof *slots);
   uint32_t n_sizes = 0;
   for (uint32_t i = 0; i < n; i++) {
     const eti_string text = {eti_builder_base(b) + added[i].text, added[i].text_bytes};
     insert(slots, (uint32_t)n_slots - 1, eti_token_hash(text), i);
+    // A token of one byte may have any byte behind it.
+    for (uint32_t second = 0; second < 256; second++)
+      if (text.n == 1 || text.bytes[1] == second)
+        pairs[text.bytes[0] * 8 + second / 32] |= 1u << (second % 32);
     uint32_t at = 0;
     while (at < n_sizes && sizes[at] > text.n) at++;
     if (at < n_sizes && sizes[at] == text.n) continue;

@@ -151,7 +151,8 @@ static void strip_right(eti_string *text, eti_string content, uint32_t n) {
 // The sign of a space becomes one. At the beginning of a text, that of the normalizer is dropped.
 static et_status piece_text(piece *p, et_text_decoder *d, const eti_step_record *step) {
   const eti_search search = eti_search_of(p->header, step);
-  if (p->kind == ETI_TOKEN_SPECIAL) return ET_OK;
+  const bool raw = (step->flags & ETI_PIECES_RAW) != 0 && p->kind == ETI_TOKEN_ADDED;
+  if (raw || p->kind == ETI_TOKEN_SPECIAL) return ET_OK;
   if (p->kind == ETI_TOKEN_UNKNOWN) {
     p->text = step_text(p, step->other, step->other_bytes);
     return ET_OK;

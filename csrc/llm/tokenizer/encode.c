@@ -10,20 +10,18 @@ typedef struct added_search {
   const eti_added_token *tokens;
   const eti_token_slot *slots;
   const uint32_t *sizes;
+  const uint32_t *pairs;  // bits, by the two bytes that a token begins with
   uint32_t n_sizes, slot_mask;
-  bool first_bytes[256];  // a token begins with this byte
 } added_search;
 
 static added_search begin_search(const eti_image_header *h) {
-  added_search s = {.header = h,
-                    .tokens = eti_image_section(h, ETI_SECTION_ADDED),
-                    .slots = eti_image_section(h, ETI_SECTION_ADDED_SLOTS),
-                    .sizes = eti_image_section(h, ETI_SECTION_ADDED_SIZES),
-                    .n_sizes = eti_image_count(h, ETI_SECTION_ADDED_SIZES),
-                    .slot_mask = eti_image_count(h, ETI_SECTION_ADDED_SLOTS) - 1};
-  for (uint32_t i = 0; i < eti_image_count(h, ETI_SECTION_ADDED); i++)
-    s.first_bytes[*((const uint8_t *)h + s.tokens[i].text)] = true;
-  return s;
+  return (added_search){.header = h,
+                        .tokens = eti_image_section(h, ETI_SECTION_ADDED),
+                        .slots = eti_image_section(h, ETI_SECTION_ADDED_SLOTS),
+                        .sizes = eti_image_section(h, ETI_SECTION_ADDED_SIZES),
+                        .pairs = eti_image_section(h, ETI_SECTION_ADDED_PAIRS),
+                        .n_sizes = eti_image_count(h, ETI_SECTION_ADDED_SIZES),
+                        .slot_mask = eti_image_count(h, ETI_SECTION_ADDED_SLOTS) - 1};
 }
 
 // The added token with exactly this text; NULL if there is none.
@@ -66,7 +64,8 @@ typedef struct added_match {
 static added_match next_added(const added_search *s, eti_string text, size_t from, uint32_t mask,
                               uint32_t flags) {
   for (size_t at = from; at < text.n && s->n_sizes > 0; at++) {
-    if (!s->first_bytes[text.bytes[at]]) continue;
+    const uint32_t second = at + 1 < text.n ? text.bytes[at + 1] : 0;
+    if ((s->pairs[text.bytes[at] * 8 + second / 32] >> (second % 32) & 1) == 0) continue;
     for (uint32_t i = 0; i < s->n_sizes; i++) {
       const uint32_t n = s->sizes[i];
       if (n > text.n - at) continue;

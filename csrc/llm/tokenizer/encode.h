@@ -9,6 +9,7 @@
 #include "runtime/check.h"
 
 enum { ETI_CACHED_BYTES = 16, ETI_CACHE_SLOTS = 8192 };
+enum { ETI_WAY_BYTES = 16 };  // scratch of a unigram model for each byte of a word, and one more
 
 // A word that was encoded before, and the place of its ids among the ids of this text.
 typedef struct eti_cached_word {

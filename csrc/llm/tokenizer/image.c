@@ -133,7 +133,9 @@ static et_status verify_added(const eti_image_header *h, et_error *err) {
             h->n_tokens, added[i].text_bytes, added[i].id);
     ET_TRY(verify_range(h, added[i].text, added[i].text_bytes, err));
   }
-  return n == 0 ? ET_OK : verify_slots(h, ETI_SECTION_ADDED_SLOTS, n, err);
+  if (n == 0) return verify_count(h, ETI_SECTION_ADDED_SIZES, 0, false, err);
+  ET_TRY(verify_count(h, ETI_SECTION_ADDED_PAIRS, ETI_PAIR_BITS / 32, false, err));
+  return verify_slots(h, ETI_SECTION_ADDED_SLOTS, n, err);
 }
 
 static et_status verify_steps(const eti_image_header *h, eti_section section, et_error *err) {

@@ -38,6 +38,7 @@ typedef enum eti_model {
   X(ADDED, 16)       /* eti_added_token */                                                   \
   X(ADDED_SLOTS, 12) /* eti_token_slot, whose ids are places in ADDED */                     \
   X(ADDED_SIZES, 4)  /* the different numbers of bytes of added tokens, greatest first */    \
+  X(ADDED_PAIRS, 4)  /* bits, by the two bytes that an added token begins with */            \
   X(NORMALIZERS, 32) /* eti_step_record */                                                   \
   X(SPLITTERS, 32)   /* eti_step_record */                                                   \
   X(DECODERS, 32)    /* eti_step_record */                                                   \
@@ -124,6 +125,7 @@ typedef enum eti_pieces_flag {
   ETI_PIECES_TRIM = 2,    // spaces at both ends are dropped, and all but one of those between words
   ETI_PIECES_ESCAPE = 4,  // spaces become U+2581
   ETI_PIECES_PAIRS = 16,  // a piece of the charsmap begins with two letters of ASCII
+  ETI_PIECES_RAW = 32,    // user-defined pieces are decoded as they are
   ETI_PIECES_SUFFIX = 8,  // the space of ETI_PIECES_DUMMY is put behind the text
 } eti_pieces_flag;
 
@@ -156,7 +158,7 @@ typedef enum eti_image_flag {
   ETI_F32_SUMS = 32,     // scores are f32, and added as such (unigram)
 } eti_image_flag;
 
-enum { ETI_SPAN_BITS = 1 << 18 };
+enum { ETI_SPAN_BITS = 1 << 18, ETI_PAIR_BITS = 1 << 16 };
 
 // The parts of a verified image.
 typedef struct eti_tokenizer_image {

@@ -2,6 +2,8 @@
 #include "llm/tokenizer/bpe.h"
 #include "llm/tokenizer/encode.h"
 
+#include <assert.h>
+
 static et_status emit_unknown(eti_encoder *e) {
   const uint32_t id = e->image.header->unknown;
   ET_CHECK(id != ETI_NO_TOKEN, e->err, ET_INVALID_ARGUMENT,
@@ -81,6 +83,7 @@ typedef struct way {
   double score;
   uint32_t begin, id;
 } way;
+static_assert(sizeof(way) == ETI_WAY_BYTES, "scratch is measured by it");
 
 static void offer(way *to, double score, size_t begin, uint32_t id) {
   if (to->id == NO_WAY || score > to->score) *to = (way){score, (uint32_t)begin, id};

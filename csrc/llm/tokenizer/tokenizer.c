@@ -36,13 +36,27 @@ size_t et_tokenizer_max_ids(const et_tokenizer *tokenizer, size_t n) {
          eti_image_count(h, ETI_SECTION_SUFFIX);
 }
 
+// Bytes that a model needs for words of n bytes.
+static size_t model_bytes(eti_model model, size_t n) {
+  switch (model) {
+    case ETI_UNIGRAM:
+      return (n + 1) * ETI_WAY_BYTES;
+    case ETI_WORDPIECE:
+      return n;
+    case ETI_WORDLEVEL:
+      return 0;
+    default:
+      return eti_bpe_scratch_bytes(n) + n * (sizeof(eti_symbol) + 1);
+  }
+}
+
 size_t et_tokenizer_scratch_bytes(const et_tokenizer *tokenizer, size_t n) {
   const eti_image_header *const h = tokenizer->image;
   const size_t most = ETI_CACHE_SLOTS * sizeof(eti_cached_word);
   const size_t cache = n < ETI_CACHE_SLOTS * 16 ? n * 2 : most;
   size_t scratch;
   const size_t n_word = word_bytes(h, n, &scratch) + h->affix_bytes;
-  return scratch + cache + eti_bpe_scratch_bytes(n_word) + n_word * (sizeof(eti_symbol) + 1) + 1024;
+  return scratch + cache + model_bytes((eti_model)h->model, n_word) + 1024;
 }
 
 const char *et_tokenizer_token(const et_tokenizer *tokenizer, uint32_t id, size_t *n) {

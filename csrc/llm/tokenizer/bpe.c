@@ -1,6 +1,8 @@
 #include "llm/tokenizer/bpe.h"
 
-enum { SHORT = 32, NEVER = UINT32_MAX };  // no pair has the rank NEVER
+#define NEVER UINT32_MAX  // no pair has this rank
+
+enum { SHORT = 32 };
 
 typedef struct joining {
   uint32_t rank, id;

@@ -76,7 +76,7 @@ et_status eti_encode_wordpiece(eti_encoder *e, eti_string word) {
 
 // ---- Unigram
 
-enum { NO_WAY = UINT32_MAX - 1 };  // no token has this id
+#define NO_WAY (UINT32_MAX - 1)  // no token has this id
 
 // The best way to a place of a word: its score, and the last token with its first byte.
 typedef struct way {

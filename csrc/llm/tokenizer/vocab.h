@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-enum { ETI_NO_TOKEN = UINT32_MAX };
+#define ETI_NO_TOKEN UINT32_MAX
 
 // A slot of the table of tokens: the halves of eti_token_hash, and the id; empty if the id is
 // ETI_NO_TOKEN.

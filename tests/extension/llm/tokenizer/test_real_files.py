@@ -65,10 +65,16 @@ FILES = {
         "d5e8f72cdef8055dce4b242c988472f7161c7998648956236d9b00831d1c17fe",
     ),
     "Llama 3": RealFile(
-        *_LLAMA, "llama_models/llama3/tokenizer.model", "f4b2003eb0dc7822ba2da842c844c04981cb9817020bddd9d183686359954116", pattern=GPT4
+        *_LLAMA,
+        "llama_models/llama3/tokenizer.model",
+        "f4b2003eb0dc7822ba2da842c844c04981cb9817020bddd9d183686359954116",
+        pattern=GPT4,
     ),
     "Llama 4": RealFile(
-        *_LLAMA, "llama_models/llama4/tokenizer.model", "ec8551c96957cf01c021dc90d9fbdcbca06e32c04e0b66ea9cba6850ae438acf", pattern=O200K
+        *_LLAMA,
+        "llama_models/llama4/tokenizer.model",
+        "ec8551c96957cf01c021dc90d9fbdcbca06e32c04e0b66ea9cba6850ae438acf",
+        pattern=O200K,
     ),
     "Qwen": RealFile(
         "dashscope==2.0.2",
@@ -78,10 +84,14 @@ FILES = {
         pattern=GPT4.replace("{1,3}", ""),
     ),
     "Mistral, Tekken": RealFile(
-        *_MISTRAL, "mistral_common/data/tekken_240911.json", "0f54d78e51f9e9786ab20acd8712efcb9fd81f90703de7b0b497f0db885a4200"
+        *_MISTRAL,
+        "mistral_common/data/tekken_240911.json",
+        "0f54d78e51f9e9786ab20acd8712efcb9fd81f90703de7b0b497f0db885a4200",
     ),
     "Mistral, SentencePiece": RealFile(
-        *_MISTRAL, "mistral_common/data/tokenizer.model.v1", "4be0e0c07b9cec10350b8238eb33725f96639cf5f9370cf82b52f63d44878baf"
+        *_MISTRAL,
+        "mistral_common/data/tokenizer.model.v1",
+        "4be0e0c07b9cec10350b8238eb33725f96639cf5f9370cf82b52f63d44878baf",
     ),
 }
 
@@ -92,7 +102,12 @@ def texts() -> Iterator[str]:
     Letters that Unicode 14 has not assigned are left out: libraries have different versions.
     """
     yield "\n".join(topics.values())[:200_000]
-    blocks = [*range(1, 0x500), *range(0x900, 0xC00), *range(0x1E00, 0x2200), *range(0x3040, 0x3100)]
+    blocks = [
+        *range(1, 0x500),
+        *range(0x900, 0xC00),
+        *range(0x1E00, 0x2200),
+        *range(0x3040, 0x3100),
+    ]
     assigned = [chr(c) for c in [*blocks, *range(0x4E00, 0x9FFD, 61), *range(0x1F300, 0x1F650)]]
     yield "".join(assigned)
     yield "".join(f"a{letter}b " for letter in assigned)

@@ -6,6 +6,7 @@ close(); a view's contents change with the next run. Every failure is an Executo
 """
 
 from collections.abc import Callable, Sequence
+from mmap import mmap
 from os import PathLike
 from typing import Any, ClassVar, Literal, TypedDict, final, type_check_only
 
@@ -143,6 +144,11 @@ class Program:
         """
     def named_data(self) -> dict[str, int]:
         """Bytes of each named blob of the file."""
+
+    def named_bytes(self, key: str, /) -> memoryview | bytes:
+        """The bytes of a named blob: a view of a mapped file, which it keeps, or a copy. NotFound
+        for another key."""
+
     def delegate_facts(self) -> dict[str, Any]:
         """XNNPACK's packed weights: `weights`, `bytes`; of these in the file `mapped`,
         `mapped_bytes`; so far `packed`, `shared`; `note`, why the file was not used. Empty when
@@ -312,13 +318,13 @@ def new_sampler(
     changes a copy of the logits in place. InvalidArgument for options out of their ranges."""
 
 def prepare_tokenizer(
-    file: bytes, format: int, pattern: str | None, special: tuple[str, ...], /
+    file: bytes | mmap, format: int, pattern: str | None, special: tuple[str, ...], /
 ) -> bytes:
     """The prepared form of a tokenizer's file, in a format of et_tokenizer_format. Pattern and
     special tokens are for files of tiktoken. InvalidExternalData for a damaged file, NotSupported
     for a part that is not known, by name."""
 
-def open_tokenizer(prepared: bytes, /) -> Tokenizer:
+def open_tokenizer(prepared: bytes | memoryview, /) -> Tokenizer:
     """Opens a prepared tokenizer. InvalidExternalData for other or damaged bytes."""
 
 def optimizer_update(

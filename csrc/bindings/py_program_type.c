@@ -8,6 +8,7 @@
 #include "bindings/py_delegates.h"
 #include "bindings/py_errors.h"
 #include "bindings/py_interrupt.h"
+#include "bindings/py_numpy_api.h"
 
 // ---- opening
 
@@ -184,6 +185,37 @@ static PyObject *program_named_data(PyObject *object, PyObject *unused) {
   return dict;
 }
 
+// The bytes as an array that views them where the file is mapped; a copy otherwise.
+static PyObject *program_named_bytes(PyObject *object, PyObject *name) {
+  py_program *self = (py_program *)object;
+  if (check_open(self) < 0) return NULL;
+  char *key;
+  PyObject *encoded = name_given(name, &key);
+  if (encoded == NULL) return NULL;
+  et_blob blob;
+  et_error err = {.status = ET_OK};
+  const et_status status = et_program_named_data_load(&self->program, key, &blob, &err);
+  Py_DECREF(encoded);
+  if (status != ET_OK) return py_raise_error(PyType_GetModuleState(Py_TYPE(object)), &err);
+  PyObject *result = NULL;
+  npy_intp size = (npy_intp)blob.size;
+  if (!py_memory_contains(self->memory, blob.data, blob.size)) {
+    result = PyBytes_FromStringAndSize(blob.data, (Py_ssize_t)blob.size);
+  } else {
+    PyArrayObject *const array = (PyArrayObject *)PyArray_SimpleNewFromData(
+        1, &size, NPY_UINT8, (void *)(uintptr_t)blob.data);
+    if (array != NULL) {
+      PyArray_CLEARFLAGS(array, NPY_ARRAY_WRITEABLE);
+      Py_INCREF(self->memory);
+      if (PyArray_SetBaseObject(array, (PyObject *)self->memory) == 0)
+        result = PyMemoryView_FromObject((PyObject *)array);
+      Py_DECREF(array);
+    }
+  }
+  et_program_named_data_release(&blob);
+  return result;
+}
+
 static PyObject *program_data_keys(PyObject *object, PyObject *unused) {
   (void)unused;
   py_program *self = (py_program *)object;
@@ -285,6 +317,8 @@ static PyMethodDef program_methods[] = {
      "method_names($self)\n--\n\nNames in the file's order."},
     {"method_info", program_info, METH_O,
      "method_info($self, name, /)\n--\n\nFacts of a method, without loading it."},
+    {"named_bytes", program_named_bytes, METH_O,
+     "named_bytes($self, key, /)\n--\n\nThe bytes of a named blob of the file."},
     {"named_data", program_named_data, METH_NOARGS,
      "named_data($self)\n--\n\nBytes of each named blob of the file."},
     {"delegate_facts", py_delegates_facts, METH_NOARGS,

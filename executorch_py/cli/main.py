@@ -140,8 +140,7 @@ def add_llm_text(add: Callable[..., argparse.ArgumentParser]) -> None:
     run.add_argument(
         "--tokenizer",
         metavar="FILE",
-        required=True,
-        help="tokenizer.json or the folder that has one, tekken.json, or another format",
+        help="tokenizer.json, the folder that has one, or another format (default: the program's)",
     )
     run.add_argument("--tokens", type=int, metavar="N", help="default: until the context is full")
     run.add_argument(

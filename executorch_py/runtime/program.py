@@ -110,6 +110,15 @@ class Program:
         return self._program.delegate_facts()
 
     @property
+    def named_data(self) -> dict[str, int]:
+        """Bytes of each named blob that the file carries, by key."""
+        return self._program.named_data()
+
+    def named_bytes(self, key: str) -> memoryview | bytes:
+        """The bytes of a named blob: a view of a mapped file. NotFound for another key."""
+        return self._program.named_bytes(key)
+
+    @property
     def n_threads(self) -> int:
         return self._program.n_threads
 

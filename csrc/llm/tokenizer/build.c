@@ -28,6 +28,7 @@ static et_status claim(eti_builder *b, size_t bytes, uint32_t *offset) {
   ET_CHECK(begin <= b->size && bytes <= b->size - begin && begin + bytes <= UINT32_MAX, b->err,
            ET_OUT_OF_MEMORY, "tokenizer: expected memory for %zu bytes more, got %zu in all", bytes,
            b->size);
+  memset(eti_builder_base(b) + b->used, 0, begin - b->used);  // equal files have equal images
   *offset = (uint32_t)begin;
   b->used = begin + bytes;
   return ET_OK;
@@ -301,7 +302,8 @@ et_status eti_builder_normalize(eti_builder *b, eti_string text, eti_string *nor
 }
 
 et_status eti_builder_end(eti_builder *b, size_t *bytes) {
-  b->used = (b->used + 7) & ~(size_t)7;
+  uint32_t end;
+  ET_TRY(claim(b, 0, &end));
   b->header->bytes = (uint32_t)b->used;
   *bytes = b->used;
   return ET_OK;

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from executorch_py.errors import ExecutorchError
 from executorch_py.exir import ExecutorchProgramManager
 from executorch_py.extension.llm.export.choose_decoder import choose_decoder
 from executorch_py.extension.llm.export.fusion_report import fusion_line
@@ -18,6 +19,7 @@ from executorch_py.extension.llm.export.hf_model import cast_parameters, load_mo
 from executorch_py.extension.llm.export.hf_parts import unused_layers
 from executorch_py.extension.llm.export.metadata import constant_methods
 from executorch_py.extension.llm.export.quantized_linear import PackedRows, quantize_layers
+from executorch_py.extension.llm.tokenizer import TOKENIZER_KEY, find_tokenizer
 from executorch_py.terminal_text import first_names
 
 _MEGABYTE = 10**6
@@ -72,7 +74,22 @@ def export_folder(
     )
     say(_caches(decoder, cache))
     say(fusion_line(graph.graph_module.graph))
-    return program_of(graph, constant_methods(decoder))
+    return program_of(graph, constant_methods(decoder), _named_tokenizer(Path(source), say))
+
+
+def _named_tokenizer(source: Path, say: Callable[[str], None]) -> dict[str, bytes]:
+    """The model's tokenizer as named data of the program; none if it has no file that is known."""
+    try:
+        tokenizer = find_tokenizer(source)
+    except ExecutorchError as error:
+        say(f"tokenizer: left out: {str(error).partition(' [')[0]}")
+        return {}
+    if tokenizer is None:
+        say("tokenizer: none beside the weights")
+        return {}
+    size = len(tokenizer.prepared) / _MEGABYTE
+    say(f"tokenizer: {tokenizer.vocab_size:,} tokens, {size:.1f} MB")
+    return {TOKENIZER_KEY: bytes(tokenizer.prepared)}
 
 
 def _caches(decoder: Any, cache: str) -> str:

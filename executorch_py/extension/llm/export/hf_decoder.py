@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -23,6 +24,7 @@ from executorch_py.extension.llm.export.hf_parts import parts_of
 
 # Tracing needs a range of lengths, from 1 to more than the example's 2 tokens.
 _LEAST_PREFILL = 4
+_DATA_ALIGNMENT = 64  # of named data in the file
 
 
 class Decoder(torch.nn.Module):
@@ -144,10 +146,14 @@ def export_decoder(
 
 
 def program_of(
-    exported: ExportedProgram, constant_methods: dict[str, Any] | None = None
+    exported: ExportedProgram,
+    constant_methods: dict[str, Any] | None = None,
+    named_data: Mapping[str, bytes] | None = None,
 ) -> ExecutorchProgramManager:
-    """The program of a captured decoder."""
+    """The program of a captured decoder, with named data for its callers."""
     edge = to_edge(exported, constant_methods=constant_methods)
+    for key, data in (named_data or {}).items():
+        edge._named_data_store.add_named_data(key, data, alignment=_DATA_ALIGNMENT)
     return edge.to_executorch(
         ExecutorchBackendConfig(own_operators=True, emit_mutable_buffer_names=True)
     )

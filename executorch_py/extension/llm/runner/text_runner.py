@@ -14,7 +14,7 @@ from executorch_py.extension.llm.runner.stats import Stats, now_ms
 from executorch_py.extension.llm.runner.stop_text import StopText
 from executorch_py.extension.llm.sampler import Sampler, SamplingOptions
 from executorch_py.extension.llm.session import Session
-from executorch_py.extension.llm.tokenizer import Tokenizer
+from executorch_py.extension.llm.tokenizer import TOKENIZER_KEY, Tokenizer
 
 GREEDY = SamplingOptions(temperature=0.0)
 _ARGUMENT = "[InvalidArgument, error: 0x12]"
@@ -119,7 +119,7 @@ class TextStream:
 
 
 class TextRunner:
-    """Generates text with a program and its tokenizer.
+    """Generates text with a program and its tokenizer, by default the one that it carries.
 
     `eos_ids` end a text; by default they are the program's. One thread generates at a time.
     """
@@ -127,14 +127,16 @@ class TextRunner:
     def __init__(
         self,
         program: Session | str | PathLike[str] | bytes,
-        tokenizer: Tokenizer | str | PathLike[str],
+        tokenizer: Tokenizer | str | PathLike[str] | None = None,
         *,
         eos_ids: Sequence[int] | None = None,
     ) -> None:
         self.session = program if isinstance(program, Session) else Session(program)
-        self.tokenizer = (
-            tokenizer if isinstance(tokenizer, Tokenizer) else Tokenizer.from_file(tokenizer)
-        )
+        if tokenizer is None:
+            tokenizer = _tokenizer_of(self.session)
+        elif not isinstance(tokenizer, Tokenizer):
+            tokenizer = Tokenizer.from_file(tokenizer)
+        self.tokenizer = tokenizer
         if self.tokenizer.vocab_size > self.session.vocabulary:
             raise InvalidArgument(
                 f"tokenizer: expected at most {self.session.vocabulary} ids, as many as the "
@@ -190,6 +192,16 @@ class TextRunner:
         for _ in stream:
             pass
         return stream
+
+
+def _tokenizer_of(session: Session) -> Tokenizer:
+    program = session.program
+    if TOKENIZER_KEY not in program.named_data:
+        raise InvalidArgument(
+            "tokenizer: expected one in the program, got none: pass `tokenizer`, or export the "
+            f"model from a folder that has its file {_ARGUMENT}"
+        )
+    return Tokenizer(program.named_bytes(TOKENIZER_KEY))
 
 
 def _go_back(session: Session, ids: list[int]) -> int:

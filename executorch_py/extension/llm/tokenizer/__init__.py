@@ -1,5 +1,10 @@
 """Tokenizers: text to the ids of tokens and back. Needs neither torch nor transformers."""
 
-from executorch_py.extension.llm.tokenizer.tokenizer import TextPieces, Tokenizer
+from executorch_py.extension.llm.tokenizer.tokenizer import (
+    TOKENIZER_KEY,
+    TextPieces,
+    Tokenizer,
+    find_tokenizer,
+)
 
-__all__ = ["TextPieces", "Tokenizer"]
+__all__ = ["TOKENIZER_KEY", "TextPieces", "Tokenizer", "find_tokenizer"]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 from collections.abc import Sequence
 from pathlib import Path
 
 from executorch_py import _C
 
-TOKENIZER_FILE = "tokenizer.json"
+TOKENIZER_KEY = "tokenizer"  # of the named data of a program that carries its tokenizer
+_FILES = ("tokenizer.json", "tekken.json", "tokenizer.model")
 _ANY_FORMAT = 0  # of et_tokenizer_format
 
 
@@ -19,7 +21,7 @@ class Tokenizer:
     and never changed, so that threads can share a tokenizer.
     """
 
-    def __init__(self, prepared: bytes) -> None:
+    def __init__(self, prepared: bytes | memoryview) -> None:
         self._opened = _C.open_tokenizer(prepared)
         self.prepared = prepared
 
@@ -40,12 +42,22 @@ class Tokenizer:
         """
         found = Path(path)
         if found.is_dir():
-            found /= TOKENIZER_FILE
-        return cls.from_bytes(found.read_bytes(), pattern=pattern, special_tokens=special_tokens)
+            found = next(
+                (found / name for name in _FILES if (found / name).exists()), found / _FILES[0]
+            )
+        with found.open("rb") as file:
+            if os.fstat(file.fileno()).st_size == 0:
+                return cls.from_bytes(b"")
+            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+                return cls.from_bytes(content, pattern=pattern, special_tokens=special_tokens)
 
     @classmethod
     def from_bytes(
-        cls, file: bytes, *, pattern: str | None = None, special_tokens: Sequence[str] = ()
+        cls,
+        file: bytes | mmap.mmap,
+        *,
+        pattern: str | None = None,
+        special_tokens: Sequence[str] = (),
     ) -> Tokenizer:
         """As `from_file`, from the bytes of the file."""
         return cls(_C.prepare_tokenizer(file, _ANY_FORMAT, pattern, tuple(special_tokens)))
@@ -76,6 +88,13 @@ class Tokenizer:
     def pieces(self) -> TextPieces:
         """A text that comes token by token."""
         return TextPieces(self._opened)
+
+
+def find_tokenizer(source: Path) -> Tokenizer | None:
+    """The tokenizer of a model's folder or GGUF file; None if the folder has no file of one."""
+    if source.is_dir() and not any((source / name).exists() for name in _FILES):
+        return None
+    return Tokenizer.from_file(source)
 
 
 class TextPieces:

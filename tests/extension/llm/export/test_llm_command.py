@@ -48,8 +48,9 @@ def test_the_exported_file_generates_the_tokens_of_the_model(
     assert not printed.err
     lines = printed.out.splitlines()
     assert lines[0].startswith("Qwen3ForCausalLM: ") and lines[0].endswith(" weights")
-    assert lines[-3] == "caches: 24 positions of f32, 0.0 MB; calls of up to 8 tokens"
-    assert lines[-2] == "fused: 2 rotary embeddings, 9 norms"
+    assert lines[-4] == "caches: 24 positions of f32, 0.0 MB; calls of up to 8 tokens"
+    assert lines[-3] == "fused: 2 rotary embeddings, 9 norms"
+    assert lines[-2] == "tokenizer: none beside the weights"
     assert lines[-1].startswith("saved small.pte: ")
 
     method = Runtime.get().load_program("small.pte").load_method("forward")

@@ -10,9 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.decoder_files import CAPACITY, own_file
+from support.decoders import build
 from support.trained_tokenizers import of_300_words, of_words, trained
 
 from executorch_py.errors import InvalidArgument
+from executorch_py.extension.llm.export import export_folder
 from executorch_py.extension.llm.runner import GenerationConfig, Stats, TextLLMRunner, TextRunner
 from executorch_py.extension.llm.sampler import SamplingOptions
 from executorch_py.extension.llm.session import Session
@@ -120,6 +122,21 @@ def test_words_that_the_tokenizer_lacks_are_never_drawn(paths: tuple[Path, Path]
     options = SamplingOptions(temperature=5.0)
     stream = TextRunner(paths[0], small, eos_ids=()).generate([5], sampling=options)
     assert max(stream.tokens) < small.vocab_size <= 270
+
+
+def test_a_program_carries_its_tokenizer(tmp_path: Path, paths: tuple[Path, Path]) -> None:
+    folder = tmp_path / "model"
+    build("Llama", {}).save_pretrained(folder)
+    (folder / "tokenizer.json").write_bytes(of_300_words())
+    said: list[str] = []
+    program = export_folder(folder, capacity=32, prefill=8, group=None, report=said.append)
+    program.save(tmp_path / "whole.pte")
+    runner = TextRunner(tmp_path / "whole.pte")
+    assert runner.tokenizer.prepared == Tokenizer.from_file(folder).prepared
+    assert runner.generate(PROMPT, max_new_tokens=3).finish_reason is not None
+    assert any(line.startswith("tokenizer: 300 tokens, ") for line in said)
+    with pytest.raises(InvalidArgument, match="expected one in the program, got none"):
+        TextRunner(paths[0])
 
 
 def test_a_tokenizer_of_another_model_is_refused(paths: tuple[Path, Path]) -> None:

@@ -63,3 +63,14 @@ def test_each_token_has_its_bytes() -> None:
     assert tokenizer.vocab_size == reference.get_vocab_size()
     assert tokenizer.token(reference.token_to_id("Ġthe")) == b" the"
     assert tokenizer.token(reference.token_to_id("Ã")) == b"\xc3"
+
+
+@pytest.mark.parametrize("name", ["WordPiece, BERT", "Unigram, normalized", "BPE of bytes, GPT-4"])
+def test_equal_files_have_equal_images(name: str) -> None:
+    file = trained(name).to_str().encode()
+    images = set()
+    for size in (1000, 300_000, 2_000_000):
+        _used = bytearray(b"\xa5") * size  # memory that was used before may come again
+        del _used
+        images.add(Tokenizer.from_bytes(file).prepared)
+    assert len(images) == 1

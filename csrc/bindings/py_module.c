@@ -131,7 +131,8 @@ static PyMethodDef module_methods[] = {
      "optimizer_update($module, kind, options, step, parameter, gradient, slots, /)\n--\n\n"
      "Updates a parameter and its state tensors in place."},
     {"prepare_tokenizer", py_prepare_tokenizer, METH_VARARGS,
-     "prepare_tokenizer($module, file, format, pattern, special, /)\n--\n\nThe prepared form of a tokenizer's file."},
+     "prepare_tokenizer($module, file, format, pattern, special, /)\n--\n\nThe prepared form of a "
+     "tokenizer's file."},
     {"new_sampler", py_new_sampler, METH_VARARGS,
      "new_sampler($module, vocab_size, options, hook, /)\n--\n\nA sampler with options by name."},
     {"open_tokenizer", py_open_tokenizer, METH_O,

@@ -9,6 +9,7 @@
 #include "bindings/py_errors.h"
 #include "bindings/py_interrupt.h"
 #include "bindings/py_numpy_api.h"
+#include "runtime/signature/et_named_data.h"
 
 // ---- opening
 

@@ -109,15 +109,3 @@ et_named_data eti_named_data_handle(const eti_named_data *named) {
   const et_named_data handle = {.ctx = named, .get = get_data, .release = release_data};
   return handle;
 }
-
-et_status et_program_named_data_load(const et_program *program, const char *key, et_blob *blob,
-                                     et_error *err) {
-  eti_named_entry entry;
-  ET_CHECK(eti_file_find_named(&program->file, key, &entry), err, ET_NOT_FOUND,
-           "named data '%s': expected a key of the program, got none", key);
-  return eti_source_load(entry.source, entry.offset, entry.bytes, blob, err);
-}
-
-void et_program_named_data_release(et_blob *blob) {
-  eti_source_release(blob);
-}

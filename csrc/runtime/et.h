@@ -527,16 +527,6 @@ typedef void (*et_visit_op)(void *ctx, const char *name, const char *overload, b
 ET_API et_status et_program_visit_operators(const et_program *program, const char *name,
                                             et_visit_op visit, void *ctx, et_error *err);
 
-// Keys of the named data that the program carries, for its delegates or its callers. *bytes (NULL
-// allowed) is the size of the data; the key is NULL past the end, and *bytes then untouched.
-ET_API size_t et_program_named_data_count(const et_program *program);
-ET_API const char *et_program_named_data_key(const et_program *program, size_t i, size_t *bytes);
-// Loads named data from the program's source; released before the source ends. ET_NOT_FOUND for
-// another key.
-ET_API et_status et_program_named_data_load(const et_program *program, const char *key,
-                                            et_blob *blob, et_error *err);
-ET_API void et_program_named_data_release(et_blob *blob);
-
 // ---- 11 · Methods
 
 // Parameters of measuring and loading. Zero-initialise, then fill. The method borrows everything

@@ -39,20 +39,3 @@ const char *et_program_method_name(const et_program *program, size_t i) {
   const char *name = eti_fb_string(eti_fb_at(plans, i), PTE_PLAN_NAME);
   return name == NULL ? "" : name;
 }
-
-size_t et_program_named_data_count(const et_program *program) {
-  return eti_fb_vector(program->file.root, PTE_PROGRAM_NAMED_DATA).n;
-}
-
-const char *et_program_named_data_key(const et_program *program, size_t i, size_t *bytes) {
-  const eti_vector named = eti_fb_vector(program->file.root, PTE_PROGRAM_NAMED_DATA);
-  if (i >= named.n) return NULL;
-  const uint8_t *entry = eti_fb_at(named, i);
-  uint64_t offset, size;
-  if (bytes != NULL) {
-    *bytes = eti_segment_find(&program->file, eti_fb_u32(entry, PTE_NAMED_SEGMENT), &offset, &size)
-                 ? (size_t)size
-                 : 0;
-  }
-  return eti_fb_string(entry, PTE_NAMED_KEY);
-}

@@ -30,7 +30,15 @@ CASES = [
 
 
 @pytest.mark.parametrize(
-    "header", ["runtime/et.h", "runtime/signature/et_names.h", "runtime/training/et_train.h"]
+    "header",
+    [
+        "runtime/et.h",
+        "runtime/signature/et_named_data.h",
+        "runtime/signature/et_names.h",
+        "runtime/training/et_train.h",
+        "llm/et_sampler.h",
+        "llm/et_tokenizer.h",
+    ],
 )
 @pytest.mark.parametrize(("compiler", "language", "standard"), CASES)
 def test_a_public_header_needs_nothing_else(

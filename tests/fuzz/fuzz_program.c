@@ -5,6 +5,7 @@
 // are not run, because the question is safety, not endurance.
 #define _POSIX_C_SOURCE 200809L
 #include "runtime/et.h"
+#include "runtime/signature/et_named_data.h"
 
 #include "fuzz.h"
 #include "payloads.h"

@@ -123,6 +123,7 @@ C_ARROWS: dict[str, set[str]] = {
     "tools": {"runtime", "runtime/signature", "backends"} | _kernels("micro", "op_registry.c"),
     "bindings": {
         "runtime",
+        "runtime/signature",
         "runtime/training",
         "kernels",
         "kernels/op_registry.c",

@@ -6,12 +6,9 @@
 
 static const uint8_t SIGN[] = {0xE2, 0x96, 0x81};
 
-static eti_string literal(const char *text) {
-  return (eti_string){(const uint8_t *)text, strlen(text)};
-}
-
 static et_status add_split(eti_builder *b, const char *pattern, uint32_t flags) {
-  const eti_new_step step = {.id = ETI_STEP_SPLIT, .flags = flags, .pattern = literal(pattern)};
+  const eti_new_step step = {
+      .id = ETI_STEP_SPLIT, .flags = flags, .pattern = eti_string_of(pattern)};
   return eti_builder_step(b, ETI_SECTION_SPLITTERS, &step);
 }
 
@@ -22,7 +19,7 @@ static et_status write_steps(const eti_gguf_vocab *v, eti_builder *b) {
   ET_TRY(eti_gguf_bool(&v->file, ETI_GGUF_STRIP_ACCENTS, &strip_accents, b->err));
   const eti_new_step normalizer = {.id = ETI_STEP_BERT,
                                    .flags = 3u | (strip_accents ? 4u : 0u) | (lowercase ? 8u : 0u)};
-  const eti_new_step decoder = {.id = ETI_STEP_WORDPIECES, .flags = 1, .text = literal("##")};
+  const eti_new_step decoder = {.id = ETI_STEP_WORDPIECES, .flags = 1, .text = eti_string_of("##")};
   ET_TRY(eti_builder_step(b, ETI_SECTION_NORMALIZERS, &normalizer));
   ET_TRY(add_split(b, "\\s", ETI_SPLIT_REMOVED));
   ET_TRY(add_split(b, "[\\p{P}!-/:-@\\[-`{-~]", ETI_SPLIT_ISOLATED));
@@ -56,7 +53,7 @@ et_status eti_gguf_bert(const eti_gguf_vocab *v, eti_builder *b) {
   b->header->max_letters = INT32_MAX;
   b->header->unknown = v->unknown;
   b->header->affix_bytes = 2;
-  ET_TRY(eti_builder_text(b, literal("##"), &b->header->affix));
+  ET_TRY(eti_builder_text(b, eti_string_of("##"), &b->header->affix));
   ET_TRY(write_steps(v, b));
   ET_TRY(eti_gguf_pieces(v, b, &pieces));
   ET_TRY(write_tokens(v, pieces, b));

@@ -39,17 +39,6 @@ static et_status write_tokens(const eti_gguf_vocab *v, const eti_piece *pieces, 
   return eti_builder_index(b);
 }
 
-static et_status write_byte_ids(eti_builder *b) {
-  uint32_t *ids;
-  ET_TRY(eti_builder_section(b, ETI_SECTION_BYTE_IDS, 256, &ids));
-  const eti_vocab vocab = eti_builder_vocab(b);
-  for (size_t i = 0; i < 256; i++) {
-    const uint8_t byte = (uint8_t)i;
-    ids[i] = eti_vocab_find(&vocab, (eti_string){&byte, 1});
-  }
-  return ET_OK;
-}
-
 // ---- merges
 
 // Whether a text is that of a token that is never made from a text.
@@ -58,7 +47,7 @@ static bool is_hidden(const eti_builder *b, eti_string text) {
   for (uint32_t id = 0; id < image.vocab.n; id++) {
     const eti_string token = eti_vocab_text(&image.vocab, id);
     const bool hidden = image.kinds[id] == ETI_TOKEN_SPECIAL || image.kinds[id] == ETI_TOKEN_UNUSED;
-    if (hidden && token.n == text.n && memcmp(token.bytes, text.bytes, text.n) == 0) return true;
+    if (hidden && eti_string_equal(token, text)) return true;
   }
   return false;
 }
@@ -120,7 +109,7 @@ et_status eti_gguf_bpe(eti_gguf_vocab *v, eti_builder *b) {
   ET_TRY(write_steps(v, b));
   ET_TRY(eti_gguf_pieces(v, b, &pieces));
   ET_TRY(write_tokens(v, pieces, b));
-  ET_TRY(write_byte_ids(b));
+  ET_TRY(eti_builder_byte_ids(b));
   ET_TRY(write_pairs(v, b));
   ET_TRY(eti_builder_spans(b));
   return eti_gguf_added(v, pieces, b);

@@ -5,7 +5,7 @@
 #define NAME "GGUF"
 
 bool eti_gguf_is_model(const eti_gguf_vocab *v, const char *name) {
-  return v->model.n == strlen(name) && memcmp(v->model.bytes, name, v->model.n) == 0;
+  return eti_string_equal(v->model, eti_string_of(name));
 }
 
 // ---- tokens

@@ -46,13 +46,6 @@ static et_status collect_tokens(const eti_hf_parts *p, eti_builder *b, token_sou
   return status;
 }
 
-static bool is_byte_token(const uint8_t *text, size_t n) {
-  if (n != 6 || memcmp(text, "<0x", 3) != 0 || text[5] != '>') return false;
-  for (size_t i = 3; i < 5; i++)
-    if (!((text[i] >= '0' && text[i] <= '9') || (text[i] >= 'A' && text[i] <= 'F'))) return false;
-  return true;
-}
-
 static et_status write_tokens(const eti_hf_parts *p, eti_builder *b, const token_source *tokens) {
   const bool byte_level = (b->header->flags & ETI_BYTE_LEVEL) != 0;
   size_t text_bytes = p->text_bytes;
@@ -73,7 +66,7 @@ static et_status write_tokens(const eti_hf_parts *p, eti_builder *b, const token
       kind = ETI_TOKEN_SPECIAL;
     else if (!token->listed)
       kind = token->added ? ETI_TOKEN_ADDED : ETI_TOKEN_UNUSED;
-    else if (p->byte_fallback && is_byte_token(text, n))
+    else if (p->byte_fallback && eti_byte_of_name((eti_string){text, n}) >= 0)
       kind = ETI_TOKEN_BYTE;
     if (byte_level) n = eti_letters_to_bytes(text, n);
     eti_builder_end_token(b, id, n, kind);
@@ -83,17 +76,15 @@ static et_status write_tokens(const eti_hf_parts *p, eti_builder *b, const token
 
 // The tokens of single bytes: themselves at the level of bytes, else those named <0xHH>.
 static et_status write_byte_ids(const eti_hf_parts *p, eti_builder *b) {
-  const bool byte_level = (b->header->flags & ETI_BYTE_LEVEL) != 0;
-  if (!byte_level && !p->byte_fallback) return ET_OK;
+  if ((b->header->flags & ETI_BYTE_LEVEL) != 0) return eti_builder_byte_ids(b);
+  if (!p->byte_fallback) return ET_OK;
   uint32_t *ids;
   ET_TRY(eti_builder_section(b, ETI_SECTION_BYTE_IDS, 256, &ids));
   const eti_vocab vocab = eti_builder_vocab(b);
   for (size_t i = 0; i < 256; i++) {
     static const char DIGITS[] = "0123456789ABCDEF";
-    const uint8_t byte = (uint8_t)i;
     const uint8_t name[] = {'<', '0', 'x', (uint8_t)DIGITS[i >> 4], (uint8_t)DIGITS[i & 15], '>'};
-    ids[i] = eti_vocab_find(&vocab,
-                            byte_level ? (eti_string){&byte, 1} : (eti_string){name, sizeof name});
+    ids[i] = eti_vocab_find(&vocab, (eti_string){name, sizeof name});
   }
   return ET_OK;
 }
@@ -108,7 +99,7 @@ static et_status id_of_raw(eti_builder *b, eti_string raw, uint32_t *id) {
   const eti_vocab vocab = eti_builder_vocab(b);
   for (uint32_t i = 0; i < vocab.n && *id == ETI_NO_TOKEN; i++) {
     const eti_string token = eti_vocab_text(&vocab, i);
-    if (token.n == text.n && memcmp(token.bytes, text.bytes, text.n) == 0) *id = i;
+    if (eti_string_equal(token, text)) *id = i;
   }
   b->work = before;
   return ET_OK;

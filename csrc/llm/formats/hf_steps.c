@@ -113,10 +113,6 @@ static et_status read_pattern(eti_builder *b, eti_string value, eti_new_step *st
   return status;
 }
 
-static eti_string literal(const char *text) {
-  return (eti_string){(const uint8_t *)text, strlen(text)};
-}
-
 // ---- lists
 
 typedef et_status step_reader(eti_builder *b, step_values *values);
@@ -199,7 +195,7 @@ static et_status add_split(eti_builder *b, const char *pattern, uint32_t flags) 
   return eti_builder_step(
       b, ETI_SECTION_SPLITTERS,
       &(eti_new_step){
-          .id = ETI_STEP_SPLIT, .flags = flags, .pattern = literal(pattern), .lines = true});
+          .id = ETI_STEP_SPLIT, .flags = flags, .pattern = eti_string_of(pattern), .lines = true});
 }
 
 static et_status split_flags(eti_builder *b, const step_values *v, uint32_t *flags) {

@@ -32,7 +32,7 @@ static et_status value_of(eti_string object, eti_string wanted, eti_string *valu
     eti_string key, found;
     ET_TRY(eti_json_key(&json, &key));
     ET_TRY(eti_json_skip(&json, &found));
-    if (key.n == wanted.n && memcmp(key.bytes, wanted.bytes, key.n) == 0) *value = found;
+    if (eti_string_equal(key, wanted)) *value = found;
   }
   return status;
 }

@@ -186,7 +186,7 @@ et_status eti_json_skip(eti_json *json, eti_string *skipped) {
 }
 
 bool eti_json_is(eti_string raw, const char *word) {
-  return raw.n == strlen(word) && memcmp(raw.bytes, word, raw.n) == 0;
+  return eti_string_equal(raw, eti_string_of(word));
 }
 
 // ---- escapes

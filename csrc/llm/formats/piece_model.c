@@ -30,19 +30,6 @@ et_status eti_piece_sizes(const eti_piece_counts *c, const char *file, size_t *i
 
 // ---- tokens
 
-// The byte of a name <0xHH>; -1 for other texts.
-static int byte_of_name(eti_string text) {
-  int value = 0;
-  if (text.n != 6 || memcmp(text.bytes, "<0x", 3) != 0 || text.bytes[5] != '>') return -1;
-  for (size_t i = 3; i < 5; i++) {
-    const uint8_t c = text.bytes[i];
-    const bool digit = c >= '0' && c <= '9';
-    if (!digit && !(c >= 'A' && c <= 'F')) return -1;
-    value = value * 16 + (digit ? c - '0' : c - 'A' + 10);
-  }
-  return value;
-}
-
 // User-defined pieces of a unigram model are tokens like others, as no neighbours are joined.
 static eti_token_kind kind_of(const eti_piece_model *m, uint32_t kind) {
   const bool joins = m->model == ETI_BPE;
@@ -92,7 +79,7 @@ static et_status write_byte_ids(const eti_piece_model *m, eti_builder *b, bool *
   *has_bytes = false;
   for (size_t i = 0; i < m->n; i++) {
     if (m->pieces[i].kind != ETI_PIECE_BYTE) continue;
-    const int byte = byte_of_name(m->pieces[i].text);
+    const int byte = eti_byte_of_name(m->pieces[i].text);
     ET_CHECK(byte >= 0, b->err, ET_INVALID_EXTERNAL_DATA,
              "%s: expected a name <0xHH> of token %zu, whose type is 6, got another one", m->file,
              i);

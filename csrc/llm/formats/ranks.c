@@ -23,16 +23,11 @@ static et_status write_ranked(const eti_rank_file *f, eti_builder *b, uint32_t f
   return ET_OK;
 }
 
-static et_status write_byte_ids(eti_builder *b) {
-  uint32_t *ids;
-  ET_TRY(eti_builder_section(b, ETI_SECTION_BYTE_IDS, 256, &ids));
-  const eti_vocab vocab = eti_builder_vocab(b);
-  for (size_t i = 0; i < 256; i++) {
-    const uint8_t byte = (uint8_t)i;
-    ids[i] = eti_vocab_find(&vocab, (eti_string){&byte, 1});
-    ET_CHECK(ids[i] != ETI_NO_TOKEN, b->err, ET_INVALID_EXTERNAL_DATA,
+static et_status check_bytes(const eti_builder *b) {
+  const eti_tokenizer_image image = eti_image_parts(b->header);
+  for (size_t i = 0; i < 256; i++)
+    ET_CHECK(image.byte_ids[i] != ETI_NO_TOKEN, b->err, ET_INVALID_EXTERNAL_DATA,
              "tokenizer: expected a token for each byte, got none for %zu", i);
-  }
   return ET_OK;
 }
 
@@ -69,7 +64,8 @@ et_status eti_ranks_read(const eti_rank_file *f, eti_builder *b, size_t *bytes) 
   ET_TRY(write_ranked(f, b, first_ranked));
   if (!f->special_first) ET_TRY(write_special(f, b, first_special));
   ET_TRY(eti_builder_index(b));
-  ET_TRY(write_byte_ids(b));
+  ET_TRY(eti_builder_byte_ids(b));
+  ET_TRY(check_bytes(b));
   ET_TRY(eti_builder_spans(b));
   ET_TRY(write_added(f, b, first_special));
   return eti_builder_end(b, bytes);

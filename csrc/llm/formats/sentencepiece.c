@@ -15,10 +15,6 @@ typedef struct model_file {
   eti_string unknown_text, charsmap, bos_piece, eos_piece;
 } model_file;
 
-static eti_string literal(const char *text) {
-  return (eti_string){(const uint8_t *)text, strlen(text)};
-}
-
 static et_status read_piece(eti_string message, eti_piece *piece, et_error *err) {
   eti_protobuf r = eti_protobuf_over(message, NAME ", piece", err);
   eti_protobuf_field field;
@@ -80,9 +76,9 @@ static et_status scan(const et_tokenizer_source *s, model_file *f, et_error *err
                     .dummy_prefix = true,
                     .trim = true,
                     .escape = true,
-                    .unknown_text = literal(" \xE2\x81\x87 "),
-                    .bos_piece = literal("<s>"),
-                    .eos_piece = literal("</s>")};
+                    .unknown_text = eti_string_of(" \xE2\x81\x87 "),
+                    .bos_piece = eti_string_of("<s>"),
+                    .eos_piece = eti_string_of("</s>")};
   eti_protobuf r = eti_protobuf_over((eti_string){s->file, s->bytes}, NAME, err);
   eti_protobuf_field field;
   et_status status;
@@ -106,10 +102,6 @@ static et_status scan(const et_tokenizer_source *s, model_file *f, et_error *err
   return ET_OK;
 }
 
-static bool is_text(eti_string a, eti_string b) {
-  return a.n == b.n && memcmp(a.bytes, b.bytes, a.n) == 0;
-}
-
 static et_status read_pieces(const et_tokenizer_source *s, const model_file *f, eti_piece *pieces,
                              eti_builder *b) {
   eti_protobuf r = eti_protobuf_over((eti_string){s->file, s->bytes}, NAME, b->err);
@@ -126,8 +118,8 @@ static et_status read_pieces(const et_tokenizer_source *s, const model_file *f, 
     if (nul && f->byte_fallback) piece->kind = ETI_PIECE_UNUSED;
     if (piece->kind == ETI_PIECE_BYTE) n_bytes++;
     const bool control = piece->kind == ETI_PIECE_CONTROL;
-    if (control && is_text(piece->text, f->bos_piece)) b->header->bos = (uint32_t)n;
-    if (control && is_text(piece->text, f->eos_piece)) b->header->eos = (uint32_t)n;
+    if (control && eti_string_equal(piece->text, f->bos_piece)) b->header->bos = (uint32_t)n;
+    if (control && eti_string_equal(piece->text, f->eos_piece)) b->header->eos = (uint32_t)n;
     n++;
   }
   ET_CHECK(f->byte_fallback ? n_bytes >= 256 : n_bytes == 0, b->err, ET_INVALID_EXTERNAL_DATA,

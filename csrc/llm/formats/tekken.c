@@ -1,7 +1,7 @@
 // tekken.c — tekken.json, the format of Mistral's tokenizers: tokens of bytes with ranks, behind
 // special tokens.
 #include "llm/formats/formats.h"
-#include "llm/formats/json.h"
+#include "llm/formats/hf_json.h"
 #include "llm/formats/ranks.h"
 
 #define NAME "tekken.json"
@@ -94,13 +94,6 @@ et_status eti_tekken_measure(const et_tokenizer_source *s, et_tokenizer_needs *n
   return ET_OK;
 }
 
-static et_status text_of(eti_builder *b, eti_string raw, eti_string *text) {
-  uint8_t *to;
-  ET_TRY(eti_builder_temporary(b, raw.n + 1, 1, &to));
-  *text = (eti_string){to, 0};
-  return eti_json_unescape(raw, to, &text->n, b->err);
-}
-
 static et_status read_vocab(const tekken_parts *p, eti_ranked *tokens, size_t n, et_error *err) {
   eti_json json = eti_json_over(p->vocab, NAME ", vocab", err);
   et_status status;
@@ -166,7 +159,7 @@ static et_status read_special(const tekken_parts *p, eti_builder *b, eti_string 
         ET_TRY(eti_json_skip(&json, NULL));
     }
     ET_TRY(status);
-    if (rank >= 0 && rank < (int64_t)n) ET_TRY(text_of(b, raw, &special[rank]));
+    if (rank >= 0 && rank < (int64_t)n) ET_TRY(eti_hf_text(b, raw, &special[rank]));
   }
   return status;
 }
@@ -186,7 +179,7 @@ et_status eti_tekken_read(const et_tokenizer_source *s, et_span image, et_span w
   ET_TRY(eti_builder_temporary(&b, file.n_special + 1, sizeof *special, &special));
   memset(tokens, 0, file.n_tokens * sizeof *tokens);
   memset(special, 0, (file.n_special + 1) * sizeof *special);
-  ET_TRY(text_of(&b, p.pattern, &file.pattern));
+  ET_TRY(eti_hf_text(&b, p.pattern, &file.pattern));
   ET_TRY(read_vocab(&p, tokens, file.n_tokens, err));
   ET_TRY(read_special(&p, &b, special, file.n_special));
   ET_TRY(default_special(&b, special, file.n_special));
@@ -195,15 +188,20 @@ et_status eti_tekken_read(const et_tokenizer_source *s, et_span image, et_span w
   return eti_ranks_read(&file, &b, bytes);
 }
 
+// The first key that only one of the two formats of JSON has decides.
 bool eti_is_tekken(const void *file, size_t n) {
-  // The key stands near the beginning or the end; a tokenizer.json has none of this name.
-  static const char KEY[] = "\"default_num_special_tokens\"";
-  const uint8_t *p = file;
-  for (size_t at = 0; n - at >= sizeof KEY; at++) {
-    const uint8_t *const quote = memchr(p + at, '"', n - at - sizeof KEY + 1);
-    if (quote == NULL) return false;
-    at = (size_t)(quote - p);
-    if (memcmp(quote, KEY, sizeof KEY - 1) == 0) return true;
+  static const char *const TEKKEN[] = {"config", "vocab", "special_tokens"};
+  static const char *const HF[] = {"added_tokens", "normalizer", "pre_tokenizer", "model"};
+  eti_json json = eti_json_over((eti_string){file, n}, NAME, NULL);
+  et_status status = eti_json_begin(&json, '{');
+  while (status == ET_OK && eti_json_next(&json, '}', &status)) {
+    eti_string key;
+    if (eti_json_key(&json, &key) != ET_OK) return false;
+    for (size_t i = 0; i < sizeof HF / sizeof HF[0]; i++)
+      if (eti_json_is(key, HF[i])) return false;
+    for (size_t i = 0; i < sizeof TEKKEN / sizeof TEKKEN[0]; i++)
+      if (eti_json_is(key, TEKKEN[i])) return true;
+    status = eti_json_skip(&json, NULL);
   }
   return false;
 }

@@ -153,7 +153,7 @@ static et_status hex_number(eti_pattern_parser *p, size_t n, uint32_t *value) {
 }
 
 static bool named(eti_string name, const char *word) {
-  return name.n == strlen(word) && memcmp(name.bytes, word, name.n) == 0;
+  return eti_string_equal(name, eti_string_of(word));
 }
 
 // The categories of a name such as L, Lu or LC; 0 if there are none.

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 typedef struct eti_string {
   const uint8_t *bytes;
@@ -12,6 +13,17 @@ typedef struct eti_string {
 } eti_string;
 
 enum { ETI_CODE_POINTS = 0x110000 };
+
+static inline eti_string eti_string_of(const char *text) {
+  return (eti_string){(const uint8_t *)text, strlen(text)};
+}
+
+static inline bool eti_string_equal(eti_string a, eti_string b) {
+  return a.n == b.n && (a.n == 0 || memcmp(a.bytes, b.bytes, a.n) == 0);
+}
+
+// The byte of a token's name <0xHH>; -1 for other texts.
+int eti_byte_of_name(eti_string text);
 
 // Bytes of the code point that begins with this byte of valid UTF-8.
 static inline size_t eti_utf8_bytes(uint8_t first) {

@@ -57,3 +57,15 @@ const char *eti_text_shown(eti_string text, char shown[ETI_SHOWN_BYTES]) {
   shown[n] = 0;
   return shown;
 }
+
+int eti_byte_of_name(eti_string text) {
+  int value = 0;
+  if (text.n != 6 || memcmp(text.bytes, "<0x", 3) != 0 || text.bytes[5] != '>') return -1;
+  for (size_t i = 3; i < 5; i++) {
+    const uint8_t c = text.bytes[i];
+    const bool digit = c >= '0' && c <= '9';
+    if (!digit && !(c >= 'A' && c <= 'F')) return -1;
+    value = value * 16 + (digit ? c - '0' : c - 'A' + 10);
+  }
+  return value;
+}

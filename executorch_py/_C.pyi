@@ -8,7 +8,7 @@ close(); a view's contents change with the next run. Every failure is an Executo
 from collections.abc import Callable, Sequence
 from mmap import mmap
 from os import PathLike
-from typing import Any, ClassVar, Literal, TypedDict, final, type_check_only
+from typing import Any, ClassVar, Literal, Protocol, TypedDict, final, type_check_only
 
 import numpy as np
 import numpy.typing as npt
@@ -316,6 +316,58 @@ def new_sampler(
 ) -> Sampler:
     """A sampler with the options of et_sampler_options by name, biases as a dict by id. The hook
     changes a copy of the logits in place. InvalidArgument for options out of their ranges."""
+
+@type_check_only
+class Decoder(Protocol):
+    """A model that reads tokens behind a context."""
+
+    @property
+    def capacity(self) -> int: ...
+    @property
+    def longest(self) -> int:
+        """Tokens of one read."""
+    @property
+    def most_rows(self) -> int:
+        """Tokens of one read that returns logits for each."""
+    @property
+    def vocabulary(self) -> int: ...
+    def keep(self, ids: list[int], /) -> int:
+        """Makes the context a beginning of ids, shorter than these; returns its length."""
+
+    def read(self, ids: list[int], rows: int, /) -> np.ndarray:
+        """The logits f32 [rows, vocabulary] after the last tokens."""
+
+    def rewind(self, position: int, /) -> None:
+        """Takes back all tokens from a position on."""
+
+@final
+class Generation:
+    """A text that comes piece by piece."""
+
+    def next(self) -> tuple[str, int, int, float, list[tuple[int, float]]] | None:
+        """A piece of text, its token or -1, et_llm_finish, the token's log-probability, and the
+        most probable tokens; None after the last piece."""
+
+    def stop(self) -> None:
+        """Ends the text at its next token; from any thread."""
+
+    def stats(self) -> dict[str, int]:
+        """et_llm_stats by name."""
+
+def new_generation(
+    decoder: Decoder,
+    tokenizer: Tokenizer,
+    sampler: Sampler,
+    prompt: Sequence[int],
+    max_new_tokens: int,
+    eos: Sequence[int],
+    stop: Sequence[str],
+    draft: Decoder | tuple[int, int] | None,
+    max_draft: int,
+    /,
+) -> Generation:
+    """A text behind a prompt; max_new_tokens -1: until the context is full. `draft` is a smaller
+    model, or the least and most tokens of a lookup in the context."""
 
 def prepare_tokenizer(
     file: bytes | mmap, format: int, pattern: str | None, special: tuple[str, ...], /

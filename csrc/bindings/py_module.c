@@ -37,7 +37,7 @@ static int add_types(py_state *state, PyObject *module) {
   } types[] = {
       {&state->memory_type, &py_memory_spec},   {&state->program_type, &py_program_spec},
       {&state->method_type, &py_method_spec},   {&state->tokenizer_type, &py_tokenizer_spec},
-      {&state->sampler_type, &py_sampler_spec},
+      {&state->sampler_type, &py_sampler_spec}, {&state->generation_type, &py_generation_spec},
   };
   for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
     *types[i].slot = (PyTypeObject *)PyType_FromModuleAndSpec(module, types[i].spec, NULL);
@@ -66,6 +66,7 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg) {
   Py_VISIT(state->method_type);
   Py_VISIT(state->tokenizer_type);
   Py_VISIT(state->sampler_type);
+  Py_VISIT(state->generation_type);
   Py_VISIT(state->base_error);
   for (size_t i = 0; i < PY_STATUS_SLOTS; i++) Py_VISIT(state->errors[i]);
   Py_VISIT(state->torch.tensor_type);
@@ -84,6 +85,7 @@ static int module_clear(PyObject *module) {
   Py_CLEAR(state->method_type);
   Py_CLEAR(state->tokenizer_type);
   Py_CLEAR(state->sampler_type);
+  Py_CLEAR(state->generation_type);
   Py_CLEAR(state->base_error);
   for (size_t i = 0; i < PY_STATUS_SLOTS; i++) Py_CLEAR(state->errors[i]);
   Py_CLEAR(state->torch.tensor_type);
@@ -135,6 +137,10 @@ static PyMethodDef module_methods[] = {
      "tokenizer's file."},
     {"new_sampler", py_new_sampler, METH_VARARGS,
      "new_sampler($module, vocab_size, options, hook, /)\n--\n\nA sampler with options by name."},
+    {"new_generation", py_new_generation, METH_VARARGS,
+     "new_generation($module, decoder, tokenizer, sampler, prompt, max_new_tokens, eos, stop, "
+     "draft, "
+     "max_draft, /)\n--\n\nA text behind a prompt."},
     {"open_tokenizer", py_open_tokenizer, METH_O,
      "open_tokenizer($module, prepared, /)\n--\n\nOpens a prepared tokenizer."},
     {"load_ops", (PyCFunction)(void (*)(void))py_load_ops, METH_VARARGS | METH_KEYWORDS,

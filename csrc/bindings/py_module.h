@@ -25,6 +25,7 @@ typedef struct py_state {
   PyTypeObject *method_type;
   PyTypeObject *tokenizer_type;
   PyTypeObject *sampler_type;
+  PyTypeObject *generation_type;
   PyObject *base_error;
   PyObject *errors[PY_STATUS_SLOTS];  // in the order of ET_STATUS_LIST
   py_torch torch;
@@ -51,6 +52,7 @@ extern PyType_Spec py_program_spec;
 extern PyType_Spec py_method_spec;
 extern PyType_Spec py_tokenizer_spec;
 extern PyType_Spec py_sampler_spec;
+extern PyType_Spec py_generation_spec;
 
 // Module-level functions that live with their subject.
 PyObject *py_open_program(PyObject *module, PyObject *args, PyObject *kwargs);
@@ -63,6 +65,7 @@ PyObject *py_data_file_bytes(PyObject *module, PyObject *args);
 PyObject *py_load_data_file(PyObject *module, PyObject *args);
 PyObject *py_prepare_tokenizer(PyObject *module, PyObject *args);
 PyObject *py_new_sampler(PyObject *module, PyObject *args);
+PyObject *py_new_generation(PyObject *module, PyObject *args);
 PyObject *py_open_tokenizer(PyObject *module, PyObject *image);
 PyObject *py_optimizer_slots(PyObject *module, PyObject *args);
 PyObject *py_optimizer_update(PyObject *module, PyObject *args);

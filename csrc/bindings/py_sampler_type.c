@@ -1,8 +1,8 @@
 // py_sampler_type.c — the module's new_sampler() and its type Sampler: the choice of a token from
 // logits. The algorithms are llm/sampler/.
 #include "bindings/py_errors.h"
+#include "bindings/py_llm.h"
 #include "bindings/py_numpy_api.h"
-#include "llm/et_sampler.h"
 
 #include <string.h>
 
@@ -178,9 +178,19 @@ PyObject *py_new_sampler(PyObject *module, PyObject *args) {
   return NULL;
 }
 
+et_sampler *py_sampler_of(py_state *state, PyObject *object, et_token_counts **counts) {
+  if (!Py_IS_TYPE(object, state->sampler_type)) {
+    PyErr_Format(PyExc_TypeError, "expected a Sampler, got %R", (PyObject *)Py_TYPE(object));
+    return NULL;
+  }
+  py_sampler *const self = (py_sampler *)object;
+  *counts = &self->counts;
+  return &self->sampler;
+}
+
 // ---- drawing
 
-static PyObject *best_list(const et_sample *sample) {
+PyObject *py_sampler_best(const et_sample *sample) {
   PyObject *const list = PyList_New((Py_ssize_t)sample->n_best);
   for (size_t i = 0; list != NULL && i < sample->n_best; i++) {
     PyObject *const item =
@@ -212,7 +222,7 @@ static PyObject *draw(PyObject *object, PyObject *args) {
       et_sampler_draw(&self->sampler, PyArray_DATA(array), &self->counts, position, &sample, &err);
   if (PyErr_Occurred()) return NULL;  // of the hook
   if (status != ET_OK) return py_raise_error(state_of(object), &err);
-  PyObject *const best = best_list(&sample);
+  PyObject *const best = py_sampler_best(&sample);
   if (best == NULL) return NULL;
   return Py_BuildValue("IdN", (unsigned)sample.id, sample.logprob, best);
 }

@@ -1,8 +1,8 @@
 // py_tokenizer_type.c — the module's prepare_tokenizer() and its type Tokenizer: text to ids and
 // back. The algorithms are llm/tokenizer/.
 #include "bindings/py_errors.h"
+#include "bindings/py_llm.h"
 #include "bindings/py_memory.h"
-#include "llm/et_tokenizer.h"
 
 #include <string.h>
 
@@ -15,6 +15,12 @@ enum { WITHOUT_LOCK_FROM = 4096 };  // bytes of text whose encoding lets other t
 
 static py_state *state_of(PyObject *self) {
   return PyType_GetModuleState(Py_TYPE(self));
+}
+
+const et_tokenizer *py_tokenizer_of(py_state *state, PyObject *object) {
+  if (Py_IS_TYPE(object, state->tokenizer_type)) return &((py_tokenizer *)object)->tokenizer;
+  PyErr_Format(PyExc_TypeError, "expected a Tokenizer, got %R", (PyObject *)Py_TYPE(object));
+  return NULL;
 }
 
 // ---- preparing and opening

@@ -119,6 +119,8 @@ C_ARROWS: dict[str, set[str]] = {
     "llm/tokenizer": {"runtime", "llm", "llm/text", "llm/pattern"},
     "llm/formats": {"runtime", "llm", "llm/text", "llm/pattern", "llm/tokenizer"},
     "llm/sampler": {"runtime", "llm"},
+    "llm/session": {"runtime", "llm"},
+    "llm/generation": {"runtime", "llm", "llm/text", "llm/tokenizer", "llm/sampler"},
     "cmake": set(),
     "tools": {"runtime", "runtime/signature", "backends"} | _kernels("micro", "op_registry.c"),
     "bindings": {
@@ -131,6 +133,7 @@ C_ARROWS: dict[str, set[str]] = {
         "tools",
         "llm",
         "llm/formats",
+        "llm/generation",
         "llm/sampler",
         "llm/tokenizer",
         _XNN,

@@ -2,6 +2,7 @@
 // their headers ask for, from malloc, so that sanitizers see every byte beyond it. A shared
 // library, because Python drives it; nothing of it ships.
 #define _POSIX_C_SOURCE 200809L  // clock_gettime
+#include "llm/generation/pace.h"
 #include "llm/text/charsmap.h"
 #include "llm/text/letters.h"
 #include "llm/text/normalize.h"
@@ -33,6 +34,9 @@ EXPORT int llm_normalize(int which, unsigned options, const eti_string *map, eti
 EXPORT double llm_time_normalize(int which, unsigned options, const eti_string *map, eti_string in,
                                  size_t rounds);
 EXPORT void llm_free(void *memory);
+EXPORT size_t llm_pace_length(const et_llm_pace *pace, size_t most);
+EXPORT void llm_pace_step(et_llm_pace *pace, double time);
+EXPORT void llm_pace_draft(et_llm_pace *pace, size_t n, size_t accepted, double time);
 
 static eti_bert_options bert_options(unsigned bits) {
   return (eti_bert_options){(bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0, (bits & 8) != 0};
@@ -138,4 +142,16 @@ double llm_time_normalize(int which, unsigned options, const eti_string *map, et
 
 void llm_free(void *memory) {
   free(memory);
+}
+
+size_t llm_pace_length(const et_llm_pace *pace, size_t most) {
+  return eti_pace_length(pace, most);
+}
+
+void llm_pace_step(et_llm_pace *pace, double time) {
+  eti_pace_step(pace, time);
+}
+
+void llm_pace_draft(et_llm_pace *pace, size_t n, size_t accepted, double time) {
+  eti_pace_draft(pace, n, accepted, time);
 }

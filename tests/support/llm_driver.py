@@ -1,4 +1,4 @@
-"""Driver of csrc/llm: its normalizers as Python functions.
+"""Driver of csrc/llm: its normalizers and the lengths of drafts as Python functions.
 
     Normalizer("NFC")("e\\u0301")                       # "é"
     Normalizer("bert", lowercase=True)("A")
@@ -65,6 +65,11 @@ def library() -> ctypes.CDLL:
     lib.llm_normalize.argtypes = [*common, size, size, pointer, pointer, pointer, pointer]
     lib.llm_time_normalize.argtypes = [*common, size]
     lib.llm_time_normalize.restype = ctypes.c_double
+    number = ctypes.c_double
+    lib.llm_pace_length.argtypes, lib.llm_pace_length.restype = [pointer, size], size
+    lib.llm_pace_step.argtypes, lib.llm_pace_step.restype = [pointer, number], None
+    lib.llm_pace_draft.argtypes = [pointer, size, size, number]
+    lib.llm_pace_draft.restype = None
     lib.llm_free.argtypes = [pointer]
     lib.llm_free.restype = None
     return lib
@@ -119,3 +124,26 @@ class Normalizer:
             rounds,
         )
         return float(took)
+
+
+class Pace(ctypes.Structure):
+    """How long drafts are (et_llm_pace)."""
+
+    _fields_ = [
+        ("step", ctypes.c_double),
+        ("draft_token", ctypes.c_double),
+        ("balance", ctypes.c_double),
+        ("draft_length", ctypes.c_size_t),
+    ]
+
+    def length(self, most: int) -> int:
+        """Tokens of the next draft."""
+        return int(library().llm_pace_length(ctypes.byref(self), most))
+
+    def read_one(self, time: float) -> None:
+        """A read of one token took this time."""
+        library().llm_pace_step(ctypes.byref(self), time)
+
+    def read_draft(self, n: int, accepted: int, time: float) -> None:
+        """A draft of n tokens was read in this time."""
+        library().llm_pace_draft(ctypes.byref(self), n, accepted, time)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
 
 def now_ms() -> float:
-    """Milliseconds of a clock that never goes back."""
-    return time.perf_counter() * 1e3
+    """Milliseconds of a clock that never goes back, that of the C library."""
+    return time.monotonic() * 1e3
 
 
 @dataclass
@@ -27,6 +28,25 @@ class Stats:
     num_cached_tokens: int = 0
     """Tokens of the prompt that were in the context already."""
     num_generated_tokens: int = 0
+    num_draft_tokens: int = 0
+    num_accepted_tokens: int = 0
+    """Tokens of drafts that were taken."""
+
+    @classmethod
+    def of(cls, counted: Mapping[str, int]) -> Stats:
+        """The numbers and times of the C library (et_llm_stats), by name."""
+        return cls(
+            inference_start_ms=counted["begin_ns"] * 1e-6,
+            prompt_eval_end_ms=counted["prompt_end_ns"] * 1e-6,
+            first_token_ms=counted["first_token_ns"] * 1e-6,
+            inference_end_ms=counted["end_ns"] * 1e-6,
+            aggregate_sampling_time_ms=counted["sampling_ns"] * 1e-6,
+            num_prompt_tokens=counted["n_prompt"],
+            num_cached_tokens=counted["n_cached"],
+            num_generated_tokens=counted["n_generated"],
+            num_draft_tokens=counted["n_drafted"],
+            num_accepted_tokens=counted["n_accepted"],
+        )
 
     @property
     def prefill_tokens_per_second(self) -> float:

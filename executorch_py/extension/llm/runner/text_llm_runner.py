@@ -86,7 +86,7 @@ class TextLLMRunner:
         )
         stream = self._runner.stream(ids, max_new_tokens=limit, sampling=sampling, stop=config.stop)
         self._running = stream
-        stream.stats.model_load_start_ms, stream.stats.model_load_end_ms = self._loaded
+        stream.load_times = self._loaded
         if config.echo and token_callback is not None and not config.warming:
             token_callback(prompt)
         try:

@@ -58,20 +58,20 @@ class Sampler:
 
     def __init__(self, vocab_size: int, options: SamplingOptions | None = None) -> None:
         self.options = options or SamplingOptions()
-        self._sampler = _C.new_sampler(vocab_size, _by_name(self.options), self.options.hook)
+        self.opened = _C.new_sampler(vocab_size, _by_name(self.options), self.options.hook)
 
     def draw(self, logits: np.ndarray, position: int) -> Drawn:
         """The token of a position: equal positions draw equal random numbers."""
-        return Drawn(*self._sampler.draw(np.ascontiguousarray(logits, np.float32), position))
+        return Drawn(*self.opened.draw(np.ascontiguousarray(logits, np.float32), position))
 
     def add(self, tokens: Sequence[int], *, generated: bool) -> None:
         """Counts tokens of the prompt, or of the generated part."""
         for token in tokens:
-            self._sampler.add(token, generated)
+            self.opened.add(token, generated)
 
     def clear(self) -> None:
         """Takes back all tokens."""
-        self._sampler.clear()
+        self.opened.clear()
 
 
 def _by_name(options: SamplingOptions) -> dict[str, Any]:

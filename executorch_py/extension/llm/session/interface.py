@@ -20,6 +20,7 @@ from executorch_py.runtime.program import Program
 from executorch_py.terminal_text import quoted_list
 
 _FORWARD, _PREFILL, _DECODE = "forward", "prefill", "decode"
+_VERIFY = "verify"  # as prefill, with the logits of each token
 _KEPT = ("get_cache_kind", "get_cache_windows", "get_cache_slots")
 _SINKS = "get_cache_sinks"  # only of programs that have some
 _CODE = "[InvalidProgram, error: 0x23]"
@@ -61,6 +62,8 @@ class Interface:
     eos_ids: frozenset[int]
     bos_ids: tuple[int, ...]
     all_logits: bool  # a call returns those after each of its tokens, else after the last one
+    verify_method: str | None  # returns the logits after each of up to `most_rows` tokens
+    most_rows: int
     logits_type: str  # the name of their dtype
 
     def inputs(self, tokens: list[int], start: int) -> list[np.ndarray]:
@@ -103,6 +106,11 @@ def interface_of(program: Program, method: str | None = None) -> Interface:
     logits = facts.output_tensor_meta(0)
     size = constants.get("get_vocab_size") or [logits.sizes()[-1]]
     eos = constants.get("get_eos_ids") or constants.get("get_eos_id") or []
+    rings = () if positions is Positions.NONE else _rings(constants, capacity)
+    verify = methods[0] if len(logits.sizes()) == 3 else _VERIFY
+    # Tokens of a draft must be taken back, so the program says which positions its caches keep.
+    can_verify = rings is not None and verify in program.method_names
+    rows = _sizes(program, verify)[0] if can_verify else 1
     return Interface(
         method=methods[0],
         step_method=methods[-1],
@@ -111,12 +119,14 @@ def interface_of(program: Program, method: str | None = None) -> Interface:
         longest=min(longest, capacity),
         vocabulary=int(size[0]),
         token_type=np.dtype(facts.input_tensor_meta(0).dtype_name),
-        rings=() if positions is Positions.NONE else _rings(constants, capacity),
+        rings=rings,
         eos_ids=frozenset(int(value) for value in eos if value is not None),
         bos_ids=tuple(
             int(value) for value in constants.get("get_bos_id") or [] if value is not None
         ),
         all_logits=len(logits.sizes()) == 3,
+        verify_method=verify if can_verify else None,
+        most_rows=min(rows, longest, capacity),
         logits_type=logits.dtype_name,
     )
 

@@ -58,9 +58,11 @@ class Session:
         self._load()
 
     def _load(self) -> None:
-        names = (self._facts.method, self._facts.step_method)
+        facts = self._facts
+        names = (facts.method, facts.step_method, facts.verify_method or facts.method)
         # All are loaded before one runs: loading writes the initial state.
-        self._method, self._step_method = (self._program.load_method(name) for name in names)
+        loaded = {name: self._program.load_method(name) for name in dict.fromkeys(names)}
+        self._method, self._step_method, self._verify_method = (loaded[name] for name in names)
 
     # ---- facts
 
@@ -116,14 +118,14 @@ class Session:
     def logits(self, tokens: Sequence[int] | np.ndarray) -> np.ndarray:
         """Reads tokens and returns the logits f32 [n, vocabulary] after each of the n tokens.
 
-        A program that returns those of the last token only (all_logits=False at export) is called
-        for each token.
+        A program that returns those of the last token only is called for each token, unless it has
+        a method for a few (`verify` at export).
         """
         with self._use():
             ids = self._checked(tokens)
             if self._n_read < len(self._tokens):
                 self._read([])
-            longest = self._facts.longest if self._facts.all_logits else 1
+            longest = self._facts.longest if self._facts.all_logits else self._facts.most_rows
             pieces = [ids[i : i + longest] for i in range(0, len(ids), longest)]
             rows = [self._read_piece(piece, len(piece)) for piece in pieces]
             return np.concatenate(rows or [np.empty((0, self.vocabulary), np.float32)])
@@ -219,7 +221,8 @@ class Session:
             tokens, start = self._tokens[:start] + piece, 0
         else:
             self._kept.write(start + len(piece))
-        method = self._step_method if len(tokens) == 1 else self._method
+        several = self._verify_method if n_rows > 1 and not facts.all_logits else self._method
+        method = self._step_method if len(tokens) == 1 else several
         out = _logits_of(method, facts.inputs(tokens, start), facts.logits_type)
         rows = np.array((out if out.ndim == 2 else out[0])[-n_rows:], np.float32)
         self._tokens[self._n_read :] = [*piece, *self._tokens[self._n_read + len(piece) :]]

@@ -22,7 +22,7 @@ class Tokenizer:
     """
 
     def __init__(self, prepared: bytes | memoryview) -> None:
-        self._opened = _C.open_tokenizer(prepared)
+        self.opened = _C.open_tokenizer(prepared)
         self.prepared = prepared
 
     @classmethod
@@ -65,7 +65,7 @@ class Tokenizer:
     @property
     def vocab_size(self) -> int:
         """Number of ids, those of added tokens and gaps included."""
-        return self._opened.vocab_size
+        return self.opened.vocab_size
 
     def encode(
         self, text: str, *, add_special_tokens: bool = True, parse_special: bool = False
@@ -75,19 +75,19 @@ class Tokenizer:
         `add_special_tokens` puts the tokens of the tokenizer's template around it. The names of
         special tokens in the text are text like any other, unless `parse_special`.
         """
-        return self._opened.encode(text, parse_special, add_special_tokens)
+        return self.opened.encode(text, parse_special, add_special_tokens)
 
     def decode(self, ids: Sequence[int], *, skip_special_tokens: bool = True) -> str:
         """The text of ids. Bytes that are no UTF-8 become U+FFFD."""
-        return self._opened.decode(ids, not skip_special_tokens)
+        return self.opened.decode(ids, not skip_special_tokens)
 
     def token(self, token_id: int) -> bytes:
         """The bytes of a token in the vocabulary."""
-        return self._opened.token(token_id)
+        return self.opened.token(token_id)
 
     def pieces(self) -> TextPieces:
         """A text that comes token by token."""
-        return TextPieces(self._opened)
+        return TextPieces(self.opened)
 
 
 def find_tokenizer(source: Path) -> Tokenizer | None:

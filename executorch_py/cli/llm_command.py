@@ -95,9 +95,15 @@ def export(options: argparse.Namespace) -> int:
             raise RuntimeError(
                 f"expected {name} to be installed, got none: pip install 'executorch_py[{extra}]'"
             )
-    for name, least in (("context", _LEAST_TOKENS), ("prefill", _LEAST_TOKENS), ("group", 1)):
+    for name, least in (
+        ("context", _LEAST_TOKENS),
+        ("prefill", _LEAST_TOKENS),
+        ("group", 1),
+    ):
         if getattr(options, name) < least:
             raise ValueError(f"--{name}: expected {least} or more, got {getattr(options, name)}")
+    if 0 < options.verify < _LEAST_TOKENS or options.verify < 0:
+        raise ValueError(f"--verify: expected 0, or {_LEAST_TOKENS} or more, got {options.verify}")
     source = Path(options.source)
     is_gguf = source.is_file() and source.suffix == ".gguf"
     if not is_gguf and not (source / "config.json").is_file():
@@ -123,6 +129,7 @@ def _export(options: argparse.Namespace, source: Path, output: str) -> int:
             cache=options.cache,
             group=None if options.float else options.group,
             all_logits=options.all_logits,
+            verify=options.verify,
             report=lambda line: print(line, flush=True),
         )
     program.save(output)

@@ -194,6 +194,13 @@ def add_llm(add: Callable[..., argparse.ArgumentParser]) -> None:
         action="store_true",
         help="return the logits of each token of a call, not of the last one only",
     )
+    export.add_argument(
+        "--verify",
+        type=int,
+        default=16,
+        metavar="N",
+        help="add a method that checks drafts of up to N tokens (default 16, 0: none)",
+    )
     export.add_argument("--verbose", action="store_true", help="print torch's own messages")
     add_llm_text(actions.add_parser)
     bench = actions.add_parser("bench", help="speed and memory of a decoder's program")

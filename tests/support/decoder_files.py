@@ -10,8 +10,16 @@ import torch
 from executorch_py.exir import ExecutorchBackendConfig, to_edge
 from executorch_py.exir.passes import MemoryPlanningPass
 from executorch_py.extension.llm.custom_ops import custom_ops  # noqa: F401 registers operators
-from executorch_py.extension.llm.export.hf_decoder import Decoder, export_decoder
+from executorch_py.extension.llm.export.hf_decoder import (
+    FORWARD,
+    VERIFY,
+    Decoder,
+    capture,
+    capture_verify,
+    program_of,
+)
 from executorch_py.extension.llm.export.metadata import constant_methods
+from executorch_py.extension.llm.tokenizer import TOKENIZER_KEY
 from support.decoders import build
 
 CAPACITY, PREFILL = 48, 9
@@ -31,16 +39,22 @@ OWN: dict[str, tuple[str, dict[str, Any], str]] = {
 }
 
 
-def own_file(folder: Path, name: str, seed: int = 0) -> Path:
-    """A decoder of this project's exporter."""
+def own_file(
+    folder: Path, name: str, seed: int = 0, verify: int = 0, tokenizer: bytes | None = None
+) -> Path:
+    """A decoder of this project's exporter, which carries a prepared tokenizer if one is given."""
     prefix, more, cache = OWN[name]
     model = build(prefix, more)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(seed * 0.01)
     decoder = Decoder(model, CAPACITY, prefill=PREFILL, cache=cache)
-    path = folder / f"{name}{seed}.pte"
-    export_decoder(decoder, constant_methods(decoder)).save(path)
+    path = folder / f"{name}{seed}-{verify}.pte"
+    graphs = {FORWARD: capture(decoder)}
+    if verify:
+        graphs[VERIFY] = capture_verify(decoder, verify)
+    data = {} if tokenizer is None else {TOKENIZER_KEY: tokenizer}
+    program_of(graphs, constant_methods(decoder), data).save(path)
     return path
 
 

@@ -9,7 +9,7 @@ import torch
 from executorch_py.exir import ExecutorchProgramManager
 from executorch_py.extension.llm.export import quantize_layers
 from executorch_py.extension.llm.export.choose_decoder import choose_decoder
-from executorch_py.extension.llm.export.hf_decoder import program_of
+from executorch_py.extension.llm.export.hf_decoder import FORWARD, program_of
 from executorch_py.extension.llm.export.hf_model import Loaded, cast_parameters, load_model
 from executorch_py.extension.llm.export.hf_parts import unused_layers
 from executorch_py.extension.llm.export.metadata import constant_methods
@@ -32,7 +32,7 @@ def export_own(folder: Path, options: ExportOptions) -> ExecutorchProgramManager
     cast_parameters(model)
     capacity = options.length(model.config)
     decoder, graph = choose_decoder(model, loaded.parts, capacity, prefill=_PREFILL)
-    return program_of(graph, constant_methods(decoder))
+    return program_of({FORWARD: graph}, constant_methods(decoder))
 
 
 def _table_kind(options: ExportOptions) -> WeightKind | None:

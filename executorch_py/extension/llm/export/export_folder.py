@@ -13,7 +13,13 @@ from executorch_py.errors import ExecutorchError
 from executorch_py.exir import ExecutorchProgramManager
 from executorch_py.extension.llm.export.choose_decoder import choose_decoder
 from executorch_py.extension.llm.export.fusion_report import fusion_line
-from executorch_py.extension.llm.export.hf_decoder import program_of
+from executorch_py.extension.llm.export.hf_decoder import (
+    FORWARD,
+    VERIFY,
+    Decoder,
+    capture_verify,
+    program_of,
+)
 from executorch_py.extension.llm.export.hf_mixed_decoder import MixedDecoder, WholeContextDecoder
 from executorch_py.extension.llm.export.hf_model import cast_parameters, load_model
 from executorch_py.extension.llm.export.hf_parts import unused_layers
@@ -33,13 +39,15 @@ def export_folder(
     cache: str | None = None,
     group: int | None = 32,
     all_logits: bool = False,
+    verify: int = 16,
     report: Callable[[str], None] | None = None,
 ) -> ExecutorchProgramManager:
     """The program of a decoder: `source` is a folder with config.json and weights, or a GGUF file.
 
     The method forward(tokens i64 [1, S], input_pos i64 [1]) returns the logits f32 [1, vocabulary]
-    of the last of 1 … `prefill` tokens, or with `all_logits` those of each, [1, S, vocabulary]. The
-    caches have `capacity` positions of f32, f16 or i8, as `cache` says (None: f16, or f32 beside
+    of the last of 1 … `prefill` tokens, or with `all_logits` those of each, [1, S, vocabulary]; the
+    method verify, those of each of 1 … `verify` tokens, which drafts need (0: none). The caches
+    have `capacity` positions of f32, f16 or i8, as `cache` says (None: f16, or f32 beside
     float weights); layers with a window keep the window and the longest call. Weights of linear
     layers and embeddings have 4 bits in groups of `group` terms, or stay f32 with None; quantized
     ones of a GGUF file have its own codes. `report` is called with lines that say what was done.
@@ -72,9 +80,12 @@ def export_folder(
         all_logits=all_logits,
         say=say,
     )
+    methods = {FORWARD: graph}
+    if verify > 0 and not all_logits and isinstance(decoder, Decoder):
+        methods[VERIFY] = capture_verify(decoder, verify)
     say(_caches(decoder, cache))
     say(fusion_line(graph.graph_module.graph))
-    return program_of(graph, constant_methods(decoder), _named_tokenizer(Path(source), say))
+    return program_of(methods, constant_methods(decoder), _named_tokenizer(Path(source), say))
 
 
 def _named_tokenizer(source: Path, say: Callable[[str], None]) -> dict[str, bytes]:

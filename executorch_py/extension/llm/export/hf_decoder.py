@@ -14,6 +14,7 @@ from executorch_py.exir import (
     ExecutorchProgramManager,
     to_edge,
 )
+from executorch_py.exir.passes import MemoryPlanningPass
 from executorch_py.extension.llm.export import hf_attention
 from executorch_py.extension.llm.export.fuse_decoder import fuse_decoder
 from executorch_py.extension.llm.export.hf_attention import (
@@ -25,6 +26,7 @@ from executorch_py.extension.llm.export.hf_parts import parts_of
 # Tracing needs a range of lengths, from 1 to more than the example's 2 tokens.
 _LEAST_PREFILL = 4
 _DATA_ALIGNMENT = 64  # of named data in the file
+FORWARD, VERIFY = "forward", "verify"  # methods
 
 
 class Decoder(torch.nn.Module):
@@ -135,6 +137,16 @@ def capture(decoder: Any) -> ExportedProgram:
     return exported
 
 
+def capture_verify(decoder: Decoder, longest: int) -> ExportedProgram:
+    """As `capture`, with the logits after each of 1 … `longest` tokens, over the same caches."""
+    usual = decoder.prefill, decoder.all_logits
+    decoder.prefill, decoder.all_logits = longest_call(decoder.prefill, longest), True
+    try:
+        return capture(decoder)
+    finally:
+        decoder.prefill, decoder.all_logits = usual
+
+
 def export_decoder(
     decoder: Any, constant_methods: dict[str, Any] | None = None
 ) -> ExecutorchProgramManager:
@@ -142,18 +154,23 @@ def export_decoder(
 
     The caches have names in it, by which their contents can be saved.
     """
-    return program_of(capture(decoder), constant_methods)
+    return program_of({FORWARD: capture(decoder)}, constant_methods)
 
 
 def program_of(
-    exported: ExportedProgram,
+    methods: Mapping[str, ExportedProgram],
     constant_methods: dict[str, Any] | None = None,
     named_data: Mapping[str, bytes] | None = None,
 ) -> ExecutorchProgramManager:
-    """The program of a captured decoder, with named data for its callers."""
-    edge = to_edge(exported, constant_methods=constant_methods)
+    """The program of a captured decoder's methods, which share their caches, with named data for
+    its callers."""
+    edge = to_edge(dict(methods), constant_methods=constant_methods)
     for key, data in (named_data or {}).items():
         edge._named_data_store.add_named_data(key, data, alignment=_DATA_ALIGNMENT)
     return edge.to_executorch(
-        ExecutorchBackendConfig(own_operators=True, emit_mutable_buffer_names=True)
+        ExecutorchBackendConfig(
+            own_operators=True,
+            emit_mutable_buffer_names=True,
+            memory_planning_pass=MemoryPlanningPass(share_mutable_buffers=len(methods) > 1),
+        )
     )

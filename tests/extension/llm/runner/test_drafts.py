@@ -1,4 +1,4 @@
-"""Drafts with programs: the method that checks them, and texts that are the same with and without."""
+"""Drafts with programs: the method that checks them, and texts that are the same with them."""
 
 from __future__ import annotations
 

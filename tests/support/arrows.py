@@ -238,6 +238,7 @@ PYTHON_ARROWS: dict[str, set[str]] = {
     "executorch_py.extension.llm.session": {"executorch_py", "executorch_py.runtime"},
     "executorch_py.extension.llm.tokenizer": {"executorch_py"},
     "executorch_py.extension.llm.sampler": {"executorch_py"},
+    "executorch_py.extension.llm.chat": {"executorch_py"},
     "executorch_py.extension.llm.runner": {
         "executorch_py",
         "executorch_py.runtime",

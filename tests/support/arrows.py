@@ -238,7 +238,7 @@ PYTHON_ARROWS: dict[str, set[str]] = {
     "executorch_py.extension.llm.session": {"executorch_py", "executorch_py.runtime"},
     "executorch_py.extension.llm.tokenizer": {"executorch_py"},
     "executorch_py.extension.llm.sampler": {"executorch_py"},
-    "executorch_py.extension.llm.chat": {"executorch_py"},
+    "executorch_py.extension.llm.chat": {"executorch_py", "executorch_py.extension.llm.tokenizer"},
     "executorch_py.extension.llm.runner": {
         "executorch_py",
         "executorch_py.runtime",
@@ -248,7 +248,7 @@ PYTHON_ARROWS: dict[str, set[str]] = {
     },
     "executorch_py.extension.llm.export": {"executorch_py", "executorch_py.extension", _EXIR}
     | {"executorch_py.util", *_exir("dialects", "ir", "passes", "program"), *_passes("fuse")}
-    | {"executorch_py.extension.llm.tokenizer"}
+    | {"executorch_py.extension.llm.chat", "executorch_py.extension.llm.tokenizer"}
     | _xnnpack("partition", "quantizer"),
     # Names of optimum-executorch, over the exports of language models and their sessions.
     "executorch_py.optimum": {"executorch_py", "executorch_py.runtime", "executorch_py.extension"}

@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
-from executorch_py.errors import ExecutorchError
 from executorch_py.exir import ExecutorchProgramManager
+from executorch_py.extension.llm.export.carried_text import carried_text
 from executorch_py.extension.llm.export.choose_decoder import choose_decoder
 from executorch_py.extension.llm.export.fusion_report import fusion_line
 from executorch_py.extension.llm.export.hf_decoder import (
@@ -23,9 +23,8 @@ from executorch_py.extension.llm.export.hf_decoder import (
 from executorch_py.extension.llm.export.hf_mixed_decoder import MixedDecoder, WholeContextDecoder
 from executorch_py.extension.llm.export.hf_model import cast_parameters, load_model
 from executorch_py.extension.llm.export.hf_parts import unused_layers
-from executorch_py.extension.llm.export.metadata import constant_methods
+from executorch_py.extension.llm.export.metadata import constant_methods, with_end_of_turn
 from executorch_py.extension.llm.export.quantized_linear import PackedRows, quantize_layers
-from executorch_py.extension.llm.tokenizer import TOKENIZER_KEY, find_tokenizer
 from executorch_py.terminal_text import first_names
 
 _MEGABYTE = 10**6
@@ -85,22 +84,8 @@ def export_folder(
         methods[VERIFY] = capture_verify(decoder, verify)
     say(_caches(decoder, cache))
     say(fusion_line(graph.graph_module.graph))
-    return program_of(methods, constant_methods(decoder), _named_tokenizer(Path(source), say))
-
-
-def _named_tokenizer(source: Path, say: Callable[[str], None]) -> dict[str, bytes]:
-    """The model's tokenizer as named data of the program; none if it has no file that is known."""
-    try:
-        tokenizer = find_tokenizer(source)
-    except ExecutorchError as error:
-        say(f"tokenizer: left out: {str(error).partition(' [')[0]}")
-        return {}
-    if tokenizer is None:
-        say("tokenizer: none beside the weights")
-        return {}
-    size = len(tokenizer.prepared) / _MEGABYTE
-    say(f"tokenizer: {tokenizer.vocab_size:,} tokens, {size:.1f} MB")
-    return {TOKENIZER_KEY: bytes(tokenizer.prepared)}
+    named_data, end = carried_text(Path(source), say)
+    return program_of(methods, with_end_of_turn(constant_methods(decoder), end), named_data)
 
 
 def _caches(decoder: Any, cache: str) -> str:

@@ -57,6 +57,7 @@ def load_model(path: Path, *, keep_codes: bool = False, need_fit: bool = True) -
 
     if path.is_dir():
         model = _build(AutoConfig.from_pretrained(path))
+        _read_ends(model, path)
         parts = _parts(model, need_fit)
         checkpoint = open_folder(path)
         unused: list[str] = []
@@ -125,6 +126,19 @@ def _build(config: Any) -> Any:
         build: Any = AutoModelForCausalLM.from_config
         model = build(config, dtype=torch.float32)
     return model.eval()
+
+
+def _read_ends(model: Any, folder: Path) -> None:
+    """Ids of tokens that begin and end texts, from the folder's own file for generation: chat
+    models have more of them there than in config.json."""
+    from transformers import GenerationConfig
+
+    if (folder / "generation_config.json").is_file():
+        found = GenerationConfig.from_pretrained(folder)
+        for name in ("bos_token_id", "eos_token_id"):
+            value = getattr(found, name, None)
+            if value is not None:
+                setattr(model.generation_config, name, value)
 
 
 def set_parameters(

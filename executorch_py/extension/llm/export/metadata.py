@@ -46,6 +46,15 @@ def constant_methods(decoder: Decoder | MixedDecoder | WholeContextDecoder) -> d
     return methods
 
 
+def with_end_of_turn(methods: dict[str, Any], token: int | None) -> dict[str, Any]:
+    """The methods with the token that ends an answer among those that end a text."""
+    known = methods.get("get_eos_ids", [])
+    known = known if isinstance(known, list) else [known]
+    if token is None or token in known:
+        return methods
+    return methods | {"get_eos_ids": [*known, token]}
+
+
 def special_token(model: Any, name: str) -> Any:
     """An id or ids of a model of transformers for generation, else of its configuration."""
     value = getattr(getattr(model, "generation_config", None), name, None)

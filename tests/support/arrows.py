@@ -242,6 +242,7 @@ PYTHON_ARROWS: dict[str, set[str]] = {
     "executorch_py.extension.llm.runner": {
         "executorch_py",
         "executorch_py.runtime",
+        "executorch_py.extension.llm.chat",
         "executorch_py.extension.llm.sampler",
         "executorch_py.extension.llm.session",
         "executorch_py.extension.llm.tokenizer",

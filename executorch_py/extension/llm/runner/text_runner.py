@@ -6,11 +6,13 @@ The loop is that of the C library (csrc/llm/generation).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from os import PathLike
+from typing import Any
 
 from executorch_py import _C
 from executorch_py.errors import InvalidArgument
+from executorch_py.extension.llm.chat import ChatTemplate, prompt_tokens
 from executorch_py.extension.llm.runner.session_decoder import SessionDecoder
 from executorch_py.extension.llm.runner.stats import Stats
 from executorch_py.extension.llm.sampler import Drawn, Sampler, SamplingOptions
@@ -174,6 +176,32 @@ class TextRunner:
                 f"{_ARGUMENT}"
             )
         return SessionDecoder(draft) if isinstance(draft, Session) else _LOOKUP
+
+    def chat(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        *,
+        template: ChatTemplate | None = None,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        variables: Mapping[str, Any] | None = None,
+        parse_special: bool = False,
+        **options: Any,
+    ) -> TextStream:
+        """The answer to messages, each {role, content}, by the program's chat template or another.
+
+        `options` are those of `stream`, `variables` are the template's own. Names of special tokens
+        in messages are text, unless `parse_special`. Turns that are in the context already are not
+        read again. InvalidArgument as of `ChatTemplate.render` and `stream`.
+        """
+        ids = prompt_tokens(
+            template or ChatTemplate.of(self.session),
+            self.tokenizer,
+            messages,
+            tools=tools,
+            parse_special=parse_special,
+            **(variables or {}),
+        )
+        return self.stream(ids, **options)
 
     def read(self, ids: Sequence[int]) -> None:
         """Makes these tokens the context. A beginning that is in it already is not read again."""

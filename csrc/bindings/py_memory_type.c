@@ -158,7 +158,10 @@ py_memory *py_memory_from_buffer(py_state *state, PyObject *object) {
 static int memory_traverse(PyObject *object, visitproc visit, void *arg) {
   py_memory *self = (py_memory *)object;
   Py_VISIT(Py_TYPE(object));
-  if (self->kind == PY_MEMORY_PINNED) Py_VISIT(self->buffer.obj);
+  // CPython clears a memoryview in a cycle even if its buffer is in use, and crashes when that is
+  // released. Without this visit it counts as used from outside; no cycle leads through it.
+  if (self->kind == PY_MEMORY_PINNED && !PyMemoryView_Check(self->buffer.obj))
+    Py_VISIT(self->buffer.obj);
   return 0;
 }
 

@@ -27,6 +27,14 @@ def aligned(data: bytes, offset: int) -> memoryview:
     return memoryview(room)[start : start + len(data)]
 
 
+def test_a_view_in_a_cycle_is_not_released_while_a_program_uses_it() -> None:
+    view = memoryview(DATA)
+    cycle: list[Any] = [view, _C.open_program(view)]
+    cycle.append(cycle)
+    del view, cycle
+    gc.collect()  # the older view first
+
+
 @pytest.mark.parametrize(
     ("source", "ownership"),
     [

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from executorch_py.cli.export_command import with_messages
+from executorch_py.cli.llm_chat import chat, speeds
 from executorch_py.cli.run import check_output
 from executorch_py.terminal_text import message_text, quoted
 
@@ -18,7 +19,8 @@ _MEGABYTE = 10**6
 
 def llm(options: argparse.Namespace) -> int:
     """Run an action; any failure is a message, and with --verbose of export a traceback as well."""
-    actions = {"bench": bench, "export": export, "run": run_text, "tokenize": tokenize}
+    actions = {"bench": bench, "chat": chat, "export": export}
+    actions |= {"run": run_text, "tokenize": tokenize}
     return actions[options.action](options)
 
 
@@ -62,13 +64,7 @@ def run_text(options: argparse.Namespace) -> int:
         print(message_text(piece), end="", flush=True)
     print()
     if options.stats:
-        stats = stream.stats
-        print(
-            f"prompt   {stats.num_prompt_tokens} tokens, {stats.prefill_tokens_per_second:.1f} "
-            f"tokens/s\ntext     {stats.num_generated_tokens} tokens, "
-            f"{stats.decode_tokens_per_second:.1f} tokens/s, ended by: {stream.finish_reason}",
-            file=sys.stderr,
-        )
+        print(speeds(stream), file=sys.stderr)
     return 0
 
 

@@ -133,24 +133,41 @@ def add_export(add: Callable[..., argparse.ArgumentParser]) -> None:
     export.add_argument("--verbose", action="store_true", help="print torch's own messages")
 
 
-def add_llm_text(add: Callable[..., argparse.ArgumentParser]) -> None:
-    run = add("run", help="generate text after a prompt")
-    run.add_argument("file", metavar="PTE")
-    run.add_argument("prompt", metavar="PROMPT", help="text, or - for standard input")
-    run.add_argument(
+def add_tokenizer(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
         "--tokenizer",
         metavar="FILE",
         help="tokenizer.json, the folder that has one, or another format (default: the program's)",
     )
-    run.add_argument("--tokens", type=int, metavar="N", help="default: until the context is full")
-    run.add_argument(
-        "--temperature", type=float, default=0.0, metavar="T", help="default 0: the greatest logit"
-    )
+
+
+def add_sampling(parser: argparse.ArgumentParser) -> None:
+    """The tokenizer, and how tokens are drawn."""
+    add_tokenizer(parser)
+    add = parser.add_argument
+    add("--tokens", type=int, metavar="N", help="of a text (default: until the context is full)")
+    add("--temperature", type=float, default=0.0, metavar="T", help="default 0: the greatest logit")
     for name, kind, default in (("top-k", int, 0), ("top-p", float, 1.0), ("min-p", float, 0.0)):
-        run.add_argument(f"--{name}", type=kind, default=default, metavar="X")
-    run.add_argument("--seed", type=int, default=0, metavar="N")
+        add(f"--{name}", type=kind, default=default, metavar="X")
+    add("--seed", type=int, default=0, metavar="N")
+
+
+def add_llm_text(add: Callable[..., argparse.ArgumentParser]) -> None:
+    run = add("run", help="generate text after a prompt")
+    run.add_argument("file", metavar="PTE")
+    run.add_argument("prompt", metavar="PROMPT", help="text, or - for standard input")
+    add_sampling(run)
     run.add_argument("--stop", action="append", default=[], metavar="TEXT", help="may be repeated")
     run.add_argument("--stats", action="store_true", help="print times to standard error")
+    chat = add("chat", help="answer questions on the terminal, or from standard input")
+    chat.add_argument("file", metavar="PTE")
+    chat.add_argument("--system", metavar="TEXT", help="a system message before all others")
+    chat.add_argument(
+        "--template",
+        metavar="FILE",
+        help="a chat template of Jinja, or the folder that has one (default: the program's)",
+    )
+    add_sampling(chat)
     tokenize = add("tokenize", help="print the tokens of a text")
     tokenize.add_argument("tokenizer", metavar="TOKENIZER")
     tokenize.add_argument("text", metavar="TEXT", help="text, or - for standard input")

@@ -171,6 +171,7 @@ PYTHON_ARROWS: dict[str, set[str]] = {
     | {"executorch_py.export.command_line"}
     | {"executorch_py.extension.llm.export", "executorch_py.extension.llm.session"}
     | {
+        "executorch_py.extension.llm.chat",
         "executorch_py.extension.llm.runner",
         "executorch_py.extension.llm.sampler",
         "executorch_py.extension.llm.tokenizer",

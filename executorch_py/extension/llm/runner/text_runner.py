@@ -29,11 +29,15 @@ class TextStream:
     """The text that a runner generates, piece by piece: iterate over it, or `await` each piece.
 
     `tokens`, `text`, `stats` and `finish_reason` grow with it: the reason is None until the end,
-    then "eos", "stop" (a stop string), "length", or "stopped" (by `stop()`). `drawn` has the
-    log-probabilities that the sampling options ask for. Nothing runs between two pieces.
+    then "eos", "stop" (a stop string), "length", or "stopped" (by `stop()`). Nothing runs between
+    two pieces. `prompt` has the ids of the prompt. With `logprobs` of SamplingOptions, `drawn` has
+    the draws of `tokens`.
     """
 
-    def __init__(self, generation: _C.Generation, *, keeps_draws: bool = False) -> None:
+    def __init__(
+        self, generation: _C.Generation, prompt: list[int], *, keeps_draws: bool = False
+    ) -> None:
+        self.prompt = prompt
         self.tokens: list[int] = []
         self.drawn: list[Drawn] = []
         self.text = ""
@@ -159,7 +163,7 @@ class TextRunner:
             self._drafter(draft),
             max_draft,
         )
-        return TextStream(generation, keeps_draws=sampling.logprobs != "none")
+        return TextStream(generation, ids, keeps_draws=sampling.logprobs != "none")
 
     def _drafter(self, draft: str | Session | None) -> SessionDecoder | tuple[int, int] | None:
         rows = self.session.interface.most_rows

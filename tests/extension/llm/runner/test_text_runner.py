@@ -55,6 +55,16 @@ def test_a_seed_gives_one_text(runner: TextRunner) -> None:
     assert runner.generate(PROMPT, max_new_tokens=20, sampling=other).text != texts[0]
 
 
+def test_a_stream_keeps_the_log_probabilities_that_are_asked_for(runner: TextRunner) -> None:
+    options = SamplingOptions(seed=3, logprobs="model", n_best=4)
+    stream = runner.generate(PROMPT, max_new_tokens=6, sampling=options)
+    assert [drawn.token for drawn in stream.drawn] == stream.tokens
+    assert all(drawn.logprob <= drawn.best[0][1] <= 0.0 for drawn in stream.drawn)
+    assert all(len(drawn.best) == 4 for drawn in stream.drawn)
+    assert stream.prompt == runner.tokenizer.encode(PROMPT)
+    assert runner.generate(PROMPT, max_new_tokens=6).drawn == []
+
+
 def test_a_prompt_that_begins_as_the_context_is_not_read_again(runner: TextRunner) -> None:
     first = runner.generate(PROMPT, max_new_tokens=4)
     ids = runner.tokenizer.encode(PROMPT) + first.tokens

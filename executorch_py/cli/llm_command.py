@@ -11,6 +11,7 @@ from pathlib import Path
 from executorch_py.cli.export_command import with_messages
 from executorch_py.cli.llm_chat import chat, speeds
 from executorch_py.cli.run import check_output
+from executorch_py.cli.serve_command import serve
 from executorch_py.terminal_text import message_text, quoted
 
 _LEAST_TOKENS = 4  # that the traced range of lengths needs
@@ -20,7 +21,7 @@ _MEGABYTE = 10**6
 def llm(options: argparse.Namespace) -> int:
     """Run an action; any failure is a message, and with --verbose of export a traceback as well."""
     actions = {"bench": bench, "chat": chat, "export": export}
-    actions |= {"run": run_text, "tokenize": tokenize}
+    actions |= {"run": run_text, "serve": serve, "tokenize": tokenize}
     return actions[options.action](options)
 
 

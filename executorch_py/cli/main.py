@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from executorch_py import __version__
+from executorch_py.cli.serve_command import add_serve
 from executorch_py.terminal_text import message_text
 
 
@@ -220,6 +221,7 @@ def add_llm(add: Callable[..., argparse.ArgumentParser]) -> None:
     )
     export.add_argument("--verbose", action="store_true", help="print torch's own messages")
     add_llm_text(actions.add_parser)
+    add_serve(actions.add_parser)
     bench = actions.add_parser("bench", help="speed and memory of a decoder's program")
     bench.add_argument("file", metavar="PTE")
     for name, default, what in (

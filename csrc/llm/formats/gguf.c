@@ -15,7 +15,8 @@ et_status eti_gguf_measure(const et_tokenizer_source *s, et_tokenizer_needs *nee
   ET_CHECK(image < UINT32_MAX, err, ET_INVALID_EXTERNAL_DATA,
            NAME ": expected a vocabulary that needs less than 4 GiB, got %zu merges", v.merges.n);
   needs->image_bytes = (size_t)image;
-  needs->work_bytes += eti_pattern_work_bytes() + v.longest + 64;
+  needs->work_bytes +=
+      eti_pattern_work_bytes() + v.longest + eti_builder_hidden_bytes(v.tokens.n) + 64;
   return ET_OK;
 }
 

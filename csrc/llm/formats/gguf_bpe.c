@@ -41,17 +41,6 @@ static et_status write_tokens(const eti_gguf_vocab *v, const eti_piece *pieces, 
 
 // ---- merges
 
-// Whether a text is that of a token that is never made from a text.
-static bool is_hidden(const eti_builder *b, eti_string text) {
-  const eti_tokenizer_image image = eti_image_parts(b->header);
-  for (uint32_t id = 0; id < image.vocab.n; id++) {
-    const eti_string token = eti_vocab_text(&image.vocab, id);
-    const bool hidden = image.kinds[id] == ETI_TOKEN_SPECIAL || image.kinds[id] == ETI_TOKEN_UNUSED;
-    if (hidden && eti_string_equal(token, text)) return true;
-  }
-  return false;
-}
-
 // Reads "left right" to `to`, one behind the other.
 static et_status read_merge(eti_string merge, size_t rank, uint8_t *to, size_t *n_left,
                             size_t *n_right, et_error *err) {
@@ -70,6 +59,10 @@ static et_status read_merge(eti_string merge, size_t rank, uint8_t *to, size_t *
   return ET_OK;
 }
 
+static bool is_token(const eti_vocab *vocab, const uint8_t *bytes, size_t n) {
+  return eti_vocab_find(vocab, (eti_string){bytes, n}) != ETI_NO_TOKEN;
+}
+
 static et_status write_pairs(const eti_gguf_vocab *v, eti_builder *b) {
   const et_arena before = b->work;
   uint8_t *text;
@@ -78,6 +71,8 @@ static et_status write_pairs(const eti_gguf_vocab *v, eti_builder *b) {
   ET_TRY(eti_builder_pairs(b, v->merges.n));
   ET_TRY(eti_builder_temporary(b, v->longest + 1, 1, &text));
   const eti_vocab vocab = eti_builder_vocab(b);
+  eti_vocab hidden;  // tokens that are never made from a text
+  ET_TRY(eti_builder_hidden(b, &hidden));
   for (size_t rank = 0, at = 0; rank < v->merges.n; rank++) {
     size_t n_left = 0, n_right = 0;
     const eti_string merge = eti_gguf_next_string(&v->merges, &at);
@@ -89,10 +84,10 @@ static et_status write_pairs(const eti_gguf_vocab *v, eti_builder *b) {
       eti_builder_add_pair(b, left, right, (uint32_t)rank, joined);
       continue;
     }
-    const bool hidden = is_hidden(b, (eti_string){text, n_left}) ||
-                        is_hidden(b, (eti_string){text + n_left, n_right}) ||
-                        is_hidden(b, (eti_string){text, n_left + n_right});
-    ET_CHECK(hidden, b->err, ET_INVALID_EXTERNAL_DATA,
+    const bool is_known = is_token(&hidden, text, n_left) ||
+                          is_token(&hidden, text + n_left, n_right) ||
+                          is_token(&hidden, text, n_left + n_right);
+    ET_CHECK(is_known, b->err, ET_INVALID_EXTERNAL_DATA,
              NAME
              ": expected the parts of merge %zu and both together among the tokens, got a merge "
              "of others",

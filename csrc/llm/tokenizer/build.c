@@ -173,6 +173,28 @@ et_status eti_builder_index(eti_builder *b) {
   return ET_OK;
 }
 
+size_t eti_builder_hidden_bytes(size_t n_tokens) {
+  return table_slots(n_tokens + 1) * sizeof(eti_token_slot) + sizeof(uint64_t);
+}
+
+et_status eti_builder_hidden(eti_builder *b, eti_vocab *hidden) {
+  const size_t n_slots = table_slots(b->header->n_tokens + 1);
+  eti_token_slot *slots;
+  ET_TRY(eti_builder_temporary(b, n_slots, sizeof *slots, &slots));
+  memset(slots, 0xFF, n_slots * sizeof *slots);
+  *hidden = eti_builder_vocab(b);
+  hidden->slots = slots;
+  hidden->slot_mask = (uint32_t)n_slots - 1;
+  const uint8_t *const kinds = eti_image_section(b->header, ETI_SECTION_KINDS);
+  for (uint32_t id = 0; id < hidden->n; id++) {
+    if (kinds[id] != ETI_TOKEN_SPECIAL && kinds[id] != ETI_TOKEN_UNUSED) continue;
+    const eti_string text = eti_vocab_text(hidden, id);
+    if (eti_vocab_find(hidden, text) == ETI_NO_TOKEN)
+      insert(slots, hidden->slot_mask, eti_token_hash(text), id);
+  }
+  return ET_OK;
+}
+
 eti_vocab eti_builder_vocab(const eti_builder *b) {
   return eti_image_parts(b->header).vocab;
 }

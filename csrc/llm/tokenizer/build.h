@@ -51,6 +51,10 @@ void eti_builder_end_token(eti_builder *b, uint32_t id, size_t bytes, eti_token_
 // are left out, and of equal tokens all but the first.
 et_status eti_builder_index(eti_builder *b);
 eti_vocab eti_builder_vocab(const eti_builder *b);
+// Makes a vocabulary, in temporary memory, in which eti_vocab_find finds the special and unused
+// tokens only.
+et_status eti_builder_hidden(eti_builder *b, eti_vocab *hidden);
+size_t eti_builder_hidden_bytes(size_t n_tokens);
 // Makes ETI_SECTION_BYTE_IDS of the tokens that are single bytes.
 et_status eti_builder_byte_ids(eti_builder *b);
 

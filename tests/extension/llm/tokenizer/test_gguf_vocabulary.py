@@ -102,6 +102,21 @@ def test_user_defined_tokens_are_found_in_any_text_and_control_tokens_when_asked
     assert tokenizer.encode("<control>", parse_special=True) == [control, control]
 
 
+def test_many_merges_of_control_tokens_are_read_in_linear_time(tmp_path: Path) -> None:
+    model = byte_level()
+    control = [f"<{i}>" for i in range(40_000)]
+    tokens = [*tokens_of(model["vocab"]), *control]
+    kinds = [NORMAL] * len(model["vocab"]) + [3] * len(control)
+    merges = merges_of(model) + [f"{token} a" for token in control]
+    file = gguf_bytes(tmp_path / "file", "gpt2", tokens, kinds, pre="gpt-2", merges=merges)
+    plain = gguf_bytes(
+        tmp_path / "plain", "gpt2", tokens, kinds, pre="gpt-2", merges=merges_of(model)
+    )
+    tokenizer = Tokenizer.from_bytes(file)
+    text = ENGLISH[:1000] + "<7>a"
+    assert tokenizer.encode(text) == Tokenizer.from_bytes(plain).encode(text)
+
+
 @pytest.mark.parametrize("name", ["bpe, spaces kept", "bpe, bytes", "bpe, no prefix"])
 def test_scored_pieces_give_the_ids_of_sentencepiece(name: str, tmp_path: Path) -> None:
     file = variants()[name]

@@ -6,6 +6,7 @@ import argparse
 import importlib.util
 import os
 import sys
+import time
 from pathlib import Path
 
 from executorch_py.cli.export_command import with_messages
@@ -16,11 +17,12 @@ from executorch_py.terminal_text import message_text, quoted
 
 _LEAST_TOKENS = 4  # that the traced range of lengths needs
 _MEGABYTE = 10**6
+_WINDOW = 512  # tokens that perplexity reads from an empty context
 
 
 def llm(options: argparse.Namespace) -> int:
     """Run an action; any failure is a message, and with --verbose of export a traceback as well."""
-    actions = {"bench": bench, "chat": chat, "export": export}
+    actions = {"bench": bench, "chat": chat, "export": export, "perplexity": print_perplexity}
     actions |= {"run": run_text, "serve": serve, "tokenize": tokenize}
     return actions[options.action](options)
 
@@ -67,6 +69,40 @@ def run_text(options: argparse.Namespace) -> int:
     if options.stats:
         print(speeds(stream), file=sys.stderr)
     return 0
+
+
+def print_perplexity(options: argparse.Namespace) -> int:
+    """Print how well a program predicts a text, and how fast it read it."""
+    from executorch_py.extension.llm.runner import TextRunner
+    from executorch_py.extension.llm.session import perplexity
+
+    runner = TextRunner(options.file, options.tokenizer)
+    session, tokenizer = runner.session, runner.tokenizer
+    window = min(_WINDOW, session.capacity) if options.context is None else options.context
+    ids = tokenizer.encode(_text_of(options.text), add_special_tokens=False)
+    # A tokenizer that begins each text with a token does so with each window.
+    around, inside = tokenizer.encode("a"), tokenizer.encode("a", add_special_tokens=False)
+    first = around[0] if around[:1] != inside[:1] else None
+    begin = time.perf_counter()
+    found = perplexity(session, ids, window=window, first=first)
+    seconds = time.perf_counter() - begin
+    n_read = len(ids) // window * window
+    print(f"perplexity  {found.value:.4f} ± {found.error:.4f}")
+    print(f"tokens      {len(ids):,}, of which {found.n_tokens:,} predicted, {window} at a time")
+    slow = "" if session.interface.all_logits else "; export with --all-logits is faster"
+    print(f"speed       {n_read / seconds:.1f} tokens/s{slow}")
+    return 0
+
+
+def _text_of(name: str) -> str:
+    """The text of a file, or of standard input."""
+    data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"{name}: expected a text in UTF-8, got byte {data[error.start]:#04x} at {error.start}"
+        ) from None
 
 
 def tokenize(options: argparse.Namespace) -> int:

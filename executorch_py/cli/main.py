@@ -169,6 +169,16 @@ def add_llm_text(add: Callable[..., argparse.ArgumentParser]) -> None:
         help="a chat template of Jinja, or the folder that has one (default: the program's)",
     )
     add_sampling(chat)
+    perplexity = add("perplexity", help="print how well a program predicts a text")
+    perplexity.add_argument("file", metavar="PTE")
+    perplexity.add_argument("text", metavar="TEXTFILE", help="in UTF-8, or - for standard input")
+    add_tokenizer(perplexity)
+    perplexity.add_argument(
+        "--context",
+        type=int,
+        metavar="N",
+        help="tokens read from an empty context, of which the second half is predicted (512)",
+    )
     tokenize = add("tokenize", help="print the tokens of a text")
     tokenize.add_argument("tokenizer", metavar="TOKENIZER")
     tokenize.add_argument("text", metavar="TEXT", help="text, or - for standard input")

@@ -39,7 +39,7 @@ def test_bash_completes_commands_options_values_and_files(tmp_path: Path) -> Non
     assert complete(tmp_path, "export", "net:Model", "--backend", "") == {"portable", "xnnpack"}
     assert complete(tmp_path, "completion", "z") == {"zsh"}
     assert complete(tmp_path, "inspect", "--js") == {"--json"}
-    actions = {"bench", "chat", "export", "run", "serve", "tokenize"}
+    actions = {"bench", "chat", "export", "perplexity", "run", "serve", "tokenize"}
     assert complete(tmp_path, "llm", "") == actions
     assert complete(tmp_path, "llm", "export", "--pre") == {"--prefill"}
     assert complete(tmp_path, "llm", "export", "model", "--cache", "") == {"f32", "f16", "i8"}

@@ -156,8 +156,13 @@ def write_meta(name: str, small: bool, folder: Path, out: Path) -> list[str]:
     ]
 
 
-def write_gguf(kind: str, sizes: dict[str, Any], path: Path) -> None:
-    """Random Q4_0 codes, of which a scale of 0.004 makes values like those of a folder."""
+def write_gguf(
+    kind: str, sizes: dict[str, Any], path: Path, chat_template: str | None = None
+) -> None:
+    """Random Q4_0 codes, of which a scale of 0.004 makes values like those of a folder.
+
+    With a chat template the file has a vocabulary, too: bytes and special tokens.
+    """
     import gguf
 
     random = np.random.default_rng(0)
@@ -174,7 +179,11 @@ def write_gguf(kind: str, sizes: dict[str, Any], path: Path) -> None:
     writer.add_rope_freq_base(sizes["rope_parameters"]["rope_theta"])
     writer.add_layer_norm_rms_eps(_NORM_EPS)
     writer.add_vocab_size(sizes["vocab_size"])
-    writer.add_tokenizer_model("no_vocab")
+    if chat_template is None:
+        writer.add_tokenizer_model("no_vocab")
+    else:
+        _add_bytes(writer, sizes["vocab_size"])
+        writer.add_chat_template(chat_template)
     writer.add_file_type(gguf.LlamaFileType.MOSTLY_Q4_0)
     for matrix, rows, terms in _matrices(sizes):
         blocks = random.integers(0, 256, (rows, terms // 32, 18), np.uint8)
@@ -187,6 +196,23 @@ def write_gguf(kind: str, sizes: dict[str, Any], path: Path) -> None:
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
+
+
+def _add_bytes(writer: Any, n: int) -> None:
+    """A vocabulary of n tokens: bytes, the tokens of ChatML, and others."""
+    import gguf
+    from tokenizers.pre_tokenizers import ByteLevel
+
+    letters = sorted(ByteLevel.alphabet())
+    letters.append("th")
+    special = ["<|im_start|>", "<|im_end|>"]
+    special += [f"<|{i}|>" for i in range(n - len(letters) - len(special))]
+    normal, control = int(gguf.TokenType.NORMAL), int(gguf.TokenType.CONTROL)
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre("gpt-2")
+    writer.add_token_list([*letters, *special])
+    writer.add_token_types([normal] * len(letters) + [control] * len(special))
+    writer.add_token_merges(["t h"])
 
 
 def _norms(kind: str, sizes: dict[str, Any]) -> list[tuple[str, int]]:

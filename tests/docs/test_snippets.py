@@ -45,7 +45,8 @@ kind, sizes = SHAPES["Llama 3.2 1B"]
 small = {"hidden_size": 128, "intermediate_size": 256, "num_hidden_layers": 2, "vocab_size": 300}
 heads = {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 32}
 limits = {"max_position_embeddings": 4096}
-write_gguf(kind, {**sizes, **small, **heads, **limits}, Path(sys.argv[1]))
+template = "{% for m in messages %}<|im_start|>{{ m.content }}<|im_end|>{% endfor %}"
+write_gguf(kind, {**sizes, **small, **heads, **limits}, Path(sys.argv[1]), template)
 """
 # Two pages show the demo, which takes a minute: the first to come runs it, both read its log.
 DEMO = f"""flock $LOG.lock bash -c '

@@ -100,7 +100,10 @@ def test_stats_tell_tokens_and_speed(
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("/nothing\n", "command: expected one of /help, /load, /reset, /save, /stats, got '/noth"),
+        (
+            "/nothing\n",
+            "command: expected one of /help, /load, /reset, /save, /stats, got '/nothing'",
+        ),
         ("/save\n", "/save: expected the name of a file, got none"),
         ("/load\n", "/load: expected the name of a file, got none"),
         ("/load pyproject.toml\n", "pyproject.toml: expected messages as JSON, got"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from executorch_py.errors import InvalidArgument
@@ -53,6 +53,21 @@ def _wrong(place: str, expected: str, value: Any) -> InvalidArgument:
 def with_texts(messages: Sequence[Message], change: Callable[[str], str]) -> list[dict[str, Any]]:
     """The messages with each text in them changed; roles, types and names stay."""
     return [{key: _changed(key, value, change) for key, value in m.items()} for m in messages]
+
+
+def names_in(value: Any, place: str, key: str = "") -> Iterator[tuple[str, str]]:
+    """The names in messages, which `with_texts` does not change, each with its place: keys, roles,
+    types. With a `key` of "name", all texts are names."""
+    if isinstance(value, str):
+        if key in _KEPT:
+            yield place, value
+    elif isinstance(value, Mapping):
+        for inner, item in value.items():
+            yield place, str(inner)
+            yield from names_in(item, f"{place}[{inner!r}]", key if key == "name" else inner)
+    elif isinstance(value, list | tuple):
+        for i, item in enumerate(value):
+            yield from names_in(item, f"{place}[{i}]", key)
 
 
 def _changed(key: str, value: Any, change: Callable[[str], str]) -> Any:

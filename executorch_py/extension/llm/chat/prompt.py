@@ -13,7 +13,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from executorch_py.errors import InvalidArgument
-from executorch_py.extension.llm.chat.messages import Message, checked_messages, with_texts
+from executorch_py.extension.llm.chat.messages import (
+    Message,
+    checked_messages,
+    names_in,
+    with_texts,
+)
 from executorch_py.extension.llm.chat.special_tokens import special_among
 from executorch_py.extension.llm.chat.template import ChatTemplate
 from executorch_py.extension.llm.tokenizer import Tokenizer
@@ -33,14 +38,15 @@ def prompt_tokens(
     """The ids of a conversation, with the beginning of an answer.
 
     Names of special tokens in messages are text, unless `parse_special`. InvalidArgument as of
-    `ChatTemplate.render`, and if a message has such a name and the template changes its text so
-    that it cannot be found in the prompt.
+    `ChatTemplate.render`, and for such a name in a role, a key or a tool, or in a text that the
+    template changes so that it cannot be found in the prompt.
     """
     talk = checked_messages(messages)
     text = template.render(talk, tools=tools, **variables)
     ids = _encoded(tokenizer, text, True)
     if parse_special:
         return ids
+    _check_names(tokenizer, talk, tools)
     marks: dict[str, str] = {}
 
     def marked(original: str) -> str:
@@ -67,6 +73,21 @@ def prompt_tokens(
         for piece, is_message in pieces
         for token in _encoded(tokenizer, piece, not is_message)
     ]
+
+
+def _check_names(
+    tokenizer: Tokenizer, talk: Sequence[Message], tools: Sequence[Mapping[str, Any]] | None
+) -> None:
+    """Refuses names of special tokens where a template may compare: in roles, keys and tools."""
+    named = [*names_in(list(talk), "messages"), *names_in(list(tools or ()), "tools", "name")]
+    checked: set[str] = set()
+    for place, text in named:
+        if text not in checked and _has_special(tokenizer, text):
+            raise InvalidArgument(
+                f"{place}: expected no name of a special token, got "
+                f"{_first_name(tokenizer, [text])}; parse_special=True allows it {_ARGUMENT}"
+            )
+        checked.add(text)
 
 
 def _encoded(tokenizer: Tokenizer, text: str, special: bool) -> list[int]:

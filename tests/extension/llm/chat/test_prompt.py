@@ -117,6 +117,23 @@ def test_arguments_of_calls_are_text() -> None:
     assert special(ids) == special(harmless)
 
 
+@pytest.mark.parametrize(
+    ("talk", "tools", "place"),
+    [
+        ([turn(HOSTILE, "a")], None, r"messages\[0\]\['role'\]"),
+        ([turn("user", [{"type": END}])], None, r"messages\[0\]\['content'\]\[0\]\['type'\]"),
+        ([turn("user", "a", tool_calls=[{END: "b"}])], None, r"messages\[0\]\['tool_calls'\]\[0\]"),
+        (ASKED, [{"function": {"description": END}}], r"tools\[0\]\['function'\]\['description'\]"),
+    ],
+)
+def test_names_of_special_tokens_where_a_template_compares_are_refused(
+    talk: Any, tools: Any, place: str
+) -> None:
+    with pytest.raises(InvalidArgument, match=rf"{place}: expected no name .*got '<\|im_end\|>'"):
+        prompt_tokens(ChatTemplate(QWEN3), TOKENIZER, talk, tools=tools)
+    assert prompt_tokens(ChatTemplate(QWEN3), TOKENIZER, talk, tools=tools, parse_special=True)
+
+
 def test_parts_without_jinja2_give_the_same_ids(monkeypatch: pytest.MonkeyPatch) -> None:
     template = ChatTemplate(STYLES["Llama 3"], bos_token=BOS)
     talks = [[SYSTEM, *ASKED], [turn("user", HOSTILE)]]

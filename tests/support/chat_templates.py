@@ -208,6 +208,8 @@ MACROS = """\
 {{ "%s-%d" | format(m.role, loop.index) }}:{{ m.content[:40].strip().split(' ') | first }} \
 {{- m.get('name', '?') }} {{ m['role'].title() }} {{ loop.cycle('a', 'b') }}
 {% endfor %}
+{% for group in messages | groupby('role') %}{{ group.grouper }}: {{ group.list | length }}
+{%- for key, items in [group] %} {{ key[0] }}{{ items | length }}{% endfor %}{% endfor %}
 {{ messages | selectattr('role', 'equalto', 'user') | list | length }}
 {{- '{}/{}'.format(1, 'x') }}{{ [1, 2] + [3] }}{{ (7 // 2) ** 2 % 5 }}{{ 'ab' * 3 }}
 """

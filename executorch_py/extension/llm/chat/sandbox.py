@@ -172,6 +172,8 @@ class _Environment(ImmutableSandboxedEnvironment):
                     return _method(attribute, obj, super().getattr(obj, attribute))
                 if isinstance(obj, dict) and attribute in obj:
                     return obj[attribute]
+                if attribute in getattr(type(obj), "_fields", ()):  # groups of groupby
+                    return getattr(obj, attribute)
                 return self.undefined(obj=obj, name=attribute)
         return super().getattr(obj, attribute)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
 
 import pytest
@@ -70,3 +71,12 @@ def test_wrong_messages_and_options_are_refused(path: Path) -> None:
         runner.chat([{"content": "Hi"}])
     with pytest.raises(InvalidArgument, match="max_new_tokens: expected 0 or more"):
         runner.chat(ASKED, max_new_tokens=-1)
+
+
+def test_without_jinja2_a_program_s_parts_give_the_same_answer(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    talk = [turn("system", "Be kind."), *ASKED]
+    expected = "".join(TextRunner(path).chat(talk, max_new_tokens=9))
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert "".join(TextRunner(path).chat(talk, max_new_tokens=9)) == expected

@@ -121,6 +121,7 @@ C_ARROWS: dict[str, set[str]] = {
     "llm/sampler": {"runtime", "llm"},
     "llm/session": {"runtime", "llm"},
     "llm/generation": {"runtime", "llm", "llm/text", "llm/tokenizer", "llm/sampler"},
+    "llm/chat": {"runtime", "llm", "llm/text", "llm/tokenizer"},
     "cmake": set(),
     "tools": {"runtime", "runtime/signature", "backends"} | _kernels("micro", "op_registry.c"),
     "bindings": {

@@ -2,6 +2,7 @@
 // their headers ask for, from malloc, so that sanitizers see every byte beyond it. A shared
 // library, because Python drives it; nothing of it ships.
 #define _POSIX_C_SOURCE 200809L  // clock_gettime
+#include "llm/et_chat.h"
 #include "llm/generation/pace.h"
 #include "llm/text/charsmap.h"
 #include "llm/text/letters.h"
@@ -34,6 +35,9 @@ EXPORT int llm_normalize(int which, unsigned options, const eti_string *map, eti
 EXPORT double llm_time_normalize(int which, unsigned options, const eti_string *map, eti_string in,
                                  size_t rounds);
 EXPORT void llm_free(void *memory);
+EXPORT int llm_chat(const void *parts, size_t n_parts, const void *image, size_t n_image,
+                    const et_chat_message *messages, size_t n, uint32_t **ids, size_t *n_ids,
+                    et_error *err);
 EXPORT size_t llm_pace_length(const et_llm_pace *pace, size_t most);
 EXPORT void llm_pace_step(et_llm_pace *pace, double time);
 EXPORT void llm_pace_draft(et_llm_pace *pace, size_t n, size_t accepted, double time);
@@ -154,4 +158,21 @@ void llm_pace_step(et_llm_pace *pace, double time) {
 
 void llm_pace_draft(et_llm_pace *pace, size_t n, size_t accepted, double time) {
   eti_pace_draft(pace, n, accepted, time);
+}
+
+int llm_chat(const void *parts, size_t n_parts, const void *image, size_t n_image,
+             const et_chat_message *messages, size_t n, uint32_t **ids, size_t *n_ids,
+             et_error *err) {
+  et_chat chat;
+  et_tokenizer tokenizer;
+  *ids = NULL;
+  ET_TRY(et_chat_open(&chat, parts, n_parts, err));
+  ET_TRY(et_tokenizer_open(&tokenizer, image, n_image, err));
+  const et_chat_needs needs = et_chat_measure(&chat, &tokenizer, messages, n);
+  void *const scratch = malloc(needs.scratch_bytes);
+  *ids = malloc(needs.max_ids * sizeof **ids);
+  const et_status status = et_chat_encode(&chat, &tokenizer, messages, n, *ids, needs.max_ids,
+                                          n_ids, (et_span){scratch, needs.scratch_bytes}, err);
+  free(scratch);
+  return (int)status;
 }

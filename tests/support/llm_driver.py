@@ -12,8 +12,11 @@ from __future__ import annotations
 
 import ctypes
 import os
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
+
+import numpy as np
 
 from support.c_build import build_c
 
@@ -65,6 +68,7 @@ def library() -> ctypes.CDLL:
     lib.llm_normalize.argtypes = [*common, size, size, pointer, pointer, pointer, pointer]
     lib.llm_time_normalize.argtypes = [*common, size]
     lib.llm_time_normalize.restype = ctypes.c_double
+    lib.llm_chat.argtypes = [pointer, size, pointer, size, pointer, size, pointer, pointer, pointer]
     number = ctypes.c_double
     lib.llm_pace_length.argtypes, lib.llm_pace_length.restype = [pointer, size], size
     lib.llm_pace_step.argtypes, lib.llm_pace_step.restype = [pointer, number], None
@@ -147,3 +151,34 @@ class Pace(ctypes.Structure):
     def read_draft(self, n: int, accepted: int, time: float) -> None:
         """A draft of n tokens was read in this time."""
         library().llm_pace_draft(ctypes.byref(self), n, accepted, time)
+
+
+class _Message(ctypes.Structure):
+    _fields_ = [("role", ctypes.c_int), ("text", ctypes.c_char_p), ("n", ctypes.c_size_t)]
+
+
+def chat_ids(
+    parts: bytes, tokenizer: bytes | memoryview, messages: Sequence[tuple[str, bytes]]
+) -> list[int]:
+    """The ids of a conversation, (role, text) each (et_chat_encode)."""
+    roles = ("system", "user", "assistant")
+    given = [_Message(roles.index(role), text, len(text)) for role, text in messages]
+    array = (_Message * len(given))(*given)
+    held = [np.frombuffer(bytes(data), np.uint8).copy() for data in (parts, tokenizer)]
+    ids, n, error = ctypes.c_void_p(), ctypes.c_size_t(), _Error()
+    status = library().llm_chat(
+        held[0].ctypes.data,
+        held[0].size,
+        held[1].ctypes.data,
+        held[1].size,
+        array,
+        len(given),
+        *map(ctypes.byref, (ids, n, error)),
+    )
+    try:
+        if status != 0:
+            raise LlmError(status, error.message.decode())
+        found = (ctypes.c_uint32 * n.value).from_address(ids.value or 0) if n.value else []
+        return list(found)
+    finally:
+        library().llm_free(ids)

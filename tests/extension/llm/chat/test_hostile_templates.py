@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import subprocess
 import sys
 import time
@@ -129,7 +130,10 @@ def test_hostile_templates_take_less_memory_than_a_gigabyte() -> None:
         "        t.refusal(t.TOO_MUCH[case])\n"
         "print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    paths = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, env=paths
+    )
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) < 1000, done.stdout
 

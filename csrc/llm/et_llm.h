@@ -146,6 +146,7 @@ typedef struct et_llm_options {
   size_t n_eos;
   const char *const *stop;  // [n_stop] strings that end a text, and are no part of it
   size_t n_stop;
+  bool special;                   // the names of special tokens are text; else they add none
   const et_llm_drafter *drafter;  // NULL: none
   size_t max_draft;               // tokens of a draft, at most ET_LLM_MAX_DRAFT
   uint64_t (*clock_ns)(void);     // et_clock_ns where there is one. NULL: stats have no times, and

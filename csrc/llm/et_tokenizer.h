@@ -85,6 +85,9 @@ ET_API et_status et_tokenizer_encode(const et_tokenizer *tokenizer, const char *
 // The bytes of a token in the vocabulary, not NUL-terminated; NULL for an id that is too great.
 ET_API const char *et_tokenizer_token(const et_tokenizer *tokenizer, uint32_t id, size_t *n);
 
+// Whether a token is special: never made from a user's text, and left out of decoded text.
+ET_API bool et_tokenizer_is_special(const et_tokenizer *tokenizer, uint32_t id);
+
 // The text of ids, as the tokenizer's decoders make it; at most 3 bytes for each byte of a token,
 // and 2 more. Special tokens are left out unless `special`. Bytes that are no UTF-8 become U+FFFD.
 // Scratch: 2 * et_tokenizer_piece_bytes.

@@ -225,9 +225,10 @@ def _named(name: str, command: str) -> str:
 def speeds(stream: TextStream) -> str:
     """Tokens of a prompt and its text, and how fast they were, in two lines."""
     stats = stream.stats
+    drafts = f", {stats.num_accepted_tokens} of drafts" if stats.num_draft_tokens else ""
     return (
         f"prompt   {stats.num_prompt_tokens} tokens, {stats.prefill_tokens_per_second:.1f} "
-        f"tokens/s\ntext     {stats.num_generated_tokens} tokens, "
+        f"tokens/s\ntext     {stats.num_generated_tokens} tokens{drafts}, "
         f"{stats.decode_tokens_per_second:.1f} tokens/s, ended by: {stream.finish_reason}"
     )
 

@@ -51,6 +51,7 @@ def run_text(options: argparse.Namespace) -> int:
     """Print the text that a program generates after a prompt, piece by piece."""
     from executorch_py.extension.llm.runner import TextRunner
     from executorch_py.extension.llm.sampler import SamplingOptions
+    from executorch_py.extension.llm.session import Session
 
     sampling = SamplingOptions(
         temperature=options.temperature,
@@ -60,8 +61,14 @@ def run_text(options: argparse.Namespace) -> int:
         seed=options.seed,
     )
     runner = TextRunner(options.file, options.tokenizer)
+    draft = {"auto": "auto", "lookup": "lookup", "none": None}
     stream = runner.stream(
-        _text(options.prompt), max_new_tokens=options.tokens, sampling=sampling, stop=options.stop
+        _text(options.prompt),
+        max_new_tokens=options.tokens,
+        sampling=sampling,
+        stop=options.stop,
+        ignore_eos=options.ignore_eos,
+        draft=draft[options.draft] if options.draft in draft else Session(options.draft),
     )
     for piece in stream:
         print(message_text(piece), end="", flush=True)

@@ -159,6 +159,13 @@ def add_llm_text(add: Callable[..., argparse.ArgumentParser]) -> None:
     run.add_argument("prompt", metavar="PROMPT", help="text, or - for standard input")
     add_sampling(run)
     run.add_argument("--stop", action="append", default=[], metavar="TEXT", help="may be repeated")
+    run.add_argument("--ignore-eos", action="store_true", help="go on behind the end of a text")
+    run.add_argument(
+        "--draft",
+        default="auto",
+        metavar="PTE",
+        help="a smaller model that drafts, lookup, or none (default: lookup if the program can)",
+    )
     run.add_argument("--stats", action="store_true", help="print times to standard error")
     chat = add("chat", help="answer questions on the terminal, or from standard input")
     chat.add_argument("file", metavar="PTE")

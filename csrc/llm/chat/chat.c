@@ -5,7 +5,7 @@
 #include "llm/et_chat.h"
 
 #include "llm/text/unicode.h"
-#include "llm/tokenizer/image.h"
+#include "llm/tokenizer/vocab.h"
 #include "runtime/arena.h"
 
 #define NAME "chat_parts"
@@ -167,18 +167,18 @@ et_chat_needs et_chat_measure(const et_chat *chat, const et_tokenizer *tokenizer
 }
 
 // The next special token of ids from *at on; ETI_NO_TOKEN at the end.
-static uint32_t next_special(const uint8_t *kinds, const uint32_t *ids, size_t n, size_t *at) {
-  while (*at < n && kinds[ids[*at]] != ETI_TOKEN_SPECIAL) ++*at;
+static uint32_t next_special(const et_tokenizer *tokenizer, const uint32_t *ids, size_t n,
+                             size_t *at) {
+  while (*at < n && !et_tokenizer_is_special(tokenizer, ids[*at])) ++*at;
   return *at < n ? ids[(*at)++] : ETI_NO_TOKEN;
 }
 
 static bool equal_special(const et_tokenizer *tokenizer, const uint32_t *a, size_t n_a,
                           const uint32_t *b, size_t n_b) {
-  const uint8_t *const kinds = eti_image_parts(tokenizer->image).kinds;
   size_t at_a = 0, at_b = 0;
   for (;;) {
-    const uint32_t left = next_special(kinds, a, n_a, &at_a);
-    if (left != next_special(kinds, b, n_b, &at_b)) return false;
+    const uint32_t left = next_special(tokenizer, a, n_a, &at_a);
+    if (left != next_special(tokenizer, b, n_b, &at_b)) return false;
     if (left == ETI_NO_TOKEN) return true;
   }
 }

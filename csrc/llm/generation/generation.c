@@ -112,9 +112,10 @@ static bool is_eos(const et_llm_generation *g, uint32_t token) {
 
 // Adds a token's text to the held text; gives out what no stop string can begin in.
 static et_status add_text(et_llm_generation *g, uint32_t token, bool *stopped, et_error *err) {
-  size_t n;
-  ET_TRY(et_text_decoder_push(&g->decoder, g->parts.tokenizer, token, g->held + g->n_held,
-                              g->held_bytes - g->n_held, &n, g->scratch, err));
+  size_t n = 0;
+  if (g->options.special || !et_tokenizer_is_special(g->parts.tokenizer, token))
+    ET_TRY(et_text_decoder_push(&g->decoder, g->parts.tokenizer, token, g->held + g->n_held,
+                                g->held_bytes - g->n_held, &n, g->scratch, err));
   g->n_held += n;
   const eti_string text = {(const uint8_t *)g->held, g->n_held};
   g->n_given =
@@ -170,12 +171,11 @@ static size_t draft_room(const et_llm_generation *g) {
   if (g->options.drafter == NULL || decoder->most_rows < 2) return 0;
   size_t most = g->options.max_draft;
   const size_t rows = decoder->most_rows < decoder->longest ? decoder->most_rows : decoder->longest;
-  // The last token of a text is not read.
-  const size_t wanted = g->options.max_new_tokens - (g->n_context - g->n_prompt);
   const size_t room = decoder->capacity - g->n_context;
+  size_t wanted = g->options.max_new_tokens - (g->n_context - g->n_prompt);
+  if (wanted > room) wanted = room;
   if (most > rows - 1) most = rows - 1;
-  if (most > room) most = room;
-  if (most > wanted - 1) most = wanted - 1;
+  if (most > wanted - 1) most = wanted - 1;  // the last token of a text is not read
   return eti_pace_length(&g->pace, most);
 }
 

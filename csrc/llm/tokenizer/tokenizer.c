@@ -66,3 +66,8 @@ const char *et_tokenizer_token(const et_tokenizer *tokenizer, uint32_t id, size_
   *n = text.n;
   return (const char *)text.bytes;
 }
+
+bool et_tokenizer_is_special(const et_tokenizer *tokenizer, uint32_t id) {
+  const eti_tokenizer_image image = eti_image_parts(tokenizer->image);
+  return id < image.vocab.n && image.kinds[id] == ETI_TOKEN_SPECIAL;
+}

@@ -30,6 +30,7 @@ class GenerationConfig:
     num_eos: int = 0
     seed: int = 0
     top_p: float = 0.9
+    ignore_eos: bool = False
     stop: Sequence[str] = ()
     sampling: SamplingOptions | None = None
     """All options of sampling, in place of temperature, top-p and seed."""
@@ -84,7 +85,13 @@ class TextLLMRunner:
         sampling = config.sampling or SamplingOptions(
             temperature=config.temperature, top_p=config.top_p, seed=config.seed
         )
-        stream = self._runner.stream(ids, max_new_tokens=limit, sampling=sampling, stop=config.stop)
+        stream = self._runner.stream(
+            ids,
+            max_new_tokens=limit,
+            sampling=sampling,
+            stop=config.stop,
+            ignore_eos=config.ignore_eos,
+        )
         self._running = stream
         stream.load_times = self._loaded
         if config.echo and token_callback is not None and not config.warming:

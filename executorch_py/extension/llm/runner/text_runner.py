@@ -124,11 +124,13 @@ class TextRunner:
         stop: Sequence[str] = (),
         add_special_tokens: bool = True,
         parse_special: bool = False,
+        ignore_eos: bool = False,
         draft: str | Session | None = "auto",
         max_draft: int = 8,
     ) -> TextStream:
         """The text after a prompt, of at most `max_new_tokens` tokens (None: until the context is
-        full), up to the first of the strings `stop`.
+        full), up to the first of the strings `stop` or, without `ignore_eos`, to a token of
+        `eos_ids`. Special tokens add no text.
 
         The prompt is the whole context: tokens that the last call left in it and that this prompt
         begins with are not read again. Arguments are checked here, before a token is read.
@@ -158,7 +160,7 @@ class TextRunner:
             sampler.opened,
             ids,
             -1 if max_new_tokens is None else max_new_tokens,
-            sorted(self.eos_ids),
+            () if ignore_eos else sorted(self.eos_ids),
             stop,
             self._drafter(draft),
             max_draft,

@@ -17,6 +17,7 @@ from support.trained_tokenizers import of_300_words
 
 from executorch_py import _C
 from executorch_py.errors import InvalidArgument, InvalidState
+from executorch_py.extension.llm.chat.special_tokens import is_special
 from executorch_py.extension.llm.sampler import Sampler, SamplingOptions
 from executorch_py.extension.llm.tokenizer import Tokenizer
 
@@ -185,6 +186,13 @@ def test_an_eos_token_and_a_limit_of_no_tokens_end_a_text_without_a_piece() -> N
     assert whole(generation(Said([5, 6]), [4], eos=(6,)))[1:] == ([5], "eos")
     assert whole(generation(Said([5]), [4], limit=0)) == ("", [], "length")
     assert whole(generation(Said([5]), [4] * 200)) == ("", [], "length")
+
+
+def test_special_tokens_add_no_text() -> None:
+    special = next(i for i in range(WORDS) if is_special(TOKENIZER, i))
+    tokens = [*TOKENIZER.encode("one two", add_special_tokens=False), special, 20, 21]
+    said, taken, _ = whole(generation(Said(tokens), [4], limit=len(tokens)))
+    assert taken == tokens and said == TOKENIZER.decode(tokens)
 
 
 def test_a_stop_before_the_first_piece_reads_at_most_a_block() -> None:

@@ -88,6 +88,8 @@ def test_an_eos_token_ends_the_text_and_is_no_part_of_it(runner: TextRunner) -> 
     stream = runner.generate(PROMPT, max_new_tokens=9, sampling=DRAWN)
     first = tokens.index(tokens[5])
     assert stream.tokens == tokens[:first] and stream.finish_reason == "eos"
+    ignored = runner.generate(PROMPT, max_new_tokens=9, sampling=DRAWN, ignore_eos=True)
+    assert ignored.tokens == tokens and ignored.finish_reason == "length"
 
 
 def test_another_thread_ends_the_text_within_a_token(runner: TextRunner) -> None:

@@ -59,9 +59,9 @@ static unsigned saved_registers(void) {
 
 #define LEAF7_AMX_I8 ((unsigned)LEAF7_AMX_TILE | (unsigned)LEAF7_AMX_INT8)
 #if defined(ET_AMX_EMULATED)  // a build of the tests, with the functions of amx_tiles.h in C
-static unsigned usable_tiles(unsigned features, unsigned saved) {
+static unsigned usable_tiles(unsigned leaf7, unsigned saved) {
   (void)saved;
-  return features | LEAF7_AMX_I8 | (unsigned)LEAF7_AMX_BF16;
+  return leaf7 | LEAF7_AMX_I8 | (unsigned)LEAF7_AMX_BF16;
 }
 #else
 // Asks Linux for the tiles of AMX. False if it refuses. A process may ask again.
@@ -80,9 +80,9 @@ static bool system_lends_tiles(void) {
 }
 
 // The same features; 0 if tiles or their int8 products are missing or refused.
-static unsigned usable_tiles(unsigned features, unsigned saved) {
-  const bool has = (features & LEAF7_AMX_I8) == LEAF7_AMX_I8 && (saved & XCR0_AMX) == XCR0_AMX;
-  return has && system_lends_tiles() ? features : 0;
+static unsigned usable_tiles(unsigned leaf7, unsigned saved) {
+  const bool has = (leaf7 & LEAF7_AMX_I8) == LEAF7_AMX_I8 && (saved & XCR0_AMX) == XCR0_AMX;
+  return has && system_lends_tiles() ? leaf7 : 0;
 }
 #endif
 

@@ -35,7 +35,7 @@ def chat(options: argparse.Namespace) -> int:
     """Answer questions until the input ends. With questions of a pipe, an error ends it, too."""
     from executorch_py.extension.llm.runner import TextRunner
 
-    runner = TextRunner(options.file, options.tokenizer)
+    runner = TextRunner(options.file, options.tokenizer, eos_ids=options.eos)
     conversation = Conversation(runner, _template(options.template, runner), options)
     on_terminal = sys.stdin.isatty() and sys.stdout.isatty()
     if not on_terminal:

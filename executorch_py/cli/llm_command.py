@@ -60,7 +60,7 @@ def run_text(options: argparse.Namespace) -> int:
         min_p=options.min_p,
         seed=options.seed,
     )
-    runner = TextRunner(options.file, options.tokenizer)
+    runner = TextRunner(options.file, options.tokenizer, eos_ids=options.eos)
     draft = {"auto": "auto", "lookup": "lookup", "none": None}
     stream = runner.stream(
         _text(options.prompt),
@@ -83,7 +83,7 @@ def print_perplexity(options: argparse.Namespace) -> int:
     from executorch_py.extension.llm.runner import TextRunner
     from executorch_py.extension.llm.session import perplexity
 
-    runner = TextRunner(options.file, options.tokenizer)
+    runner = TextRunner(options.file, options.tokenizer, eos_ids=())
     session, tokenizer = runner.session, runner.tokenizer
     window = min(_WINDOW, session.capacity) if options.context is None else options.context
     ids = tokenizer.encode(_text_of(options.text), add_special_tokens=False)

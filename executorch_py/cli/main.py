@@ -151,6 +151,13 @@ def add_sampling(parser: argparse.ArgumentParser) -> None:
     for name, kind, default in (("top-k", int, 0), ("top-p", float, 1.0), ("min-p", float, 0.0)):
         add(f"--{name}", type=kind, default=default, metavar="X")
     add("--seed", type=int, default=0, metavar="N")
+    add(
+        "--eos",
+        type=int,
+        action="append",
+        metavar="ID",
+        help="ends a text (default: the program's)",
+    )
 
 
 def add_llm_text(add: Callable[..., argparse.ArgumentParser]) -> None:

@@ -20,6 +20,9 @@ def add_serve(add: Callable[..., argparse.ArgumentParser]) -> None:
         "--tokenizer", metavar="FILE", help="as of run (default: the program's tokenizer)"
     )
     serve.add_argument(
+        "--eos", type=int, action="append", metavar="ID", help="as of run (default: the program's)"
+    )
+    serve.add_argument(
         "--host", default="127.0.0.1", help="address to bind to (default: this machine alone)"
     )
     serve.add_argument(
@@ -52,7 +55,9 @@ def serve(options: argparse.Namespace) -> int:
     api_key = options.api_key
     if options.api_key_file is not None:
         api_key = Path(options.api_key_file).read_text("utf-8").partition("\n")[0].strip()
-    runners = open_runners(options.file, options.tokenizer, options.sessions, options.threads)
+    runners = open_runners(
+        options.file, options.tokenizer, options.sessions, options.threads, options.eos
+    )
     server = LlmServer(
         runners,
         model=model,

@@ -56,7 +56,10 @@ class TextLLMRunner:
     ) -> None:
         began = now_ms()
         program = Runtime.get().load_program(model_path, data_path=data_path)
-        self._runner = TextRunner(Session(program), Tokenizer.from_file(tokenizer_path))
+        session = Session(program)
+        self._runner = TextRunner(
+            session, Tokenizer.from_file(tokenizer_path), eos_ids=sorted(session.interface.eos_ids)
+        )
         self._loaded = (began, now_ms())
         self._running: TextStream | None = None
         self._context: list[int] = []  # all tokens so far; the session may not have read the last

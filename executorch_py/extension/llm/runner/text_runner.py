@@ -90,7 +90,7 @@ class TextStream:
 class TextRunner:
     """Generates text with a program and its tokenizer, by default the one that it carries.
 
-    `eos_ids` end a text; by default they are the program's. One thread generates at a time.
+    `eos_ids` end a text; by default they are the program's, which must have some. One thread generates at a time.
     """
 
     def __init__(
@@ -113,6 +113,12 @@ class TextRunner:
                 f"{_ARGUMENT}"
             )
         known = self.session.interface.eos_ids if eos_ids is None else eos_ids
+        if eos_ids is None and not known:
+            raise InvalidArgument(
+                "eos_ids: expected the ids of tokens that end a text, as the program has no "
+                "constant method get_eos_ids, got none: pass `eos_ids` (--eos ID), () if there are "
+                f"none {_ARGUMENT}"
+            )
         self.eos_ids = frozenset(known)
 
     def stream(

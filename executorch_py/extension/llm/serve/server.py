@@ -36,18 +36,22 @@ def open_runners(
     tokenizer: Tokenizer | str | PathLike[str] | None = None,
     sessions: int = 1,
     n_threads: int | None = None,
+    eos_ids: Sequence[int] | None = None,
 ) -> list[TextRunner]:
     """Runners of one program, which share its weights and its tokenizer.
 
-    `n_threads` are those of each runner, by default as many as this process has CPUs.
+    `n_threads` are those of each runner, by default as many as this process has CPUs. `eos_ids` are
+    those of TextRunner.
     """
     if sessions < 1:
         raise InvalidArgument(
             f"sessions: expected 1 or more, got {sessions} [InvalidArgument, error: 0x12]"
         )
     opened = Runtime.get().load_program(program, n_threads=n_threads)
-    first = TextRunner(Session(opened), tokenizer)
-    more = [TextRunner(Session(opened), first.tokenizer) for _ in range(sessions - 1)]
+    first = TextRunner(Session(opened), tokenizer, eos_ids=eos_ids)
+    more = [
+        TextRunner(Session(opened), first.tokenizer, eos_ids=eos_ids) for _ in range(sessions - 1)
+    ]
     return [first, *more]
 
 

@@ -15,6 +15,8 @@ from support.trained_tokenizers import of_300_words, of_words, trained
 
 from executorch_py.errors import InvalidArgument
 from executorch_py.extension.llm.export import export_folder
+from executorch_py.extension.llm.export.hf_decoder import Decoder, export_decoder
+from executorch_py.extension.llm.export.metadata import constant_methods
 from executorch_py.extension.llm.runner import GenerationConfig, Stats, TextLLMRunner, TextRunner
 from executorch_py.extension.llm.sampler import SamplingOptions
 from executorch_py.extension.llm.session import Session
@@ -210,3 +212,13 @@ def test_a_second_turn_has_all_tokens_of_the_first(paths: tuple[Path, Path]) -> 
     again: list[str] = []
     runner.generate("", GenerationConfig(max_new_tokens=4, temperature=0.0), again.append)
     assert "".join(again) in "".join(turns)
+
+
+def test_a_program_that_does_not_say_what_ends_a_text_needs_the_ids(tmp_path: Path) -> None:
+    model = build("Llama", {"eos_token_id": None})
+    decoder = Decoder(model, CAPACITY)
+    export_decoder(decoder, constant_methods(decoder)).save(tmp_path / "model.pte")
+    tokenizer = Tokenizer.from_bytes(of_300_words())
+    with pytest.raises(InvalidArgument, match=r"no constant method get_eos_ids.*\(--eos ID\)"):
+        TextRunner(tmp_path / "model.pte", tokenizer)
+    assert TextRunner(tmp_path / "model.pte", tokenizer, eos_ids=[7]).eos_ids == {7}

@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import os
+import re
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from executorch_py.cli.export_command import with_messages
@@ -28,7 +30,11 @@ def llm(options: argparse.Namespace) -> int:
 
 
 def bench(options: argparse.Namespace) -> int:
-    """Print how fast a program opens, reads a prompt and adds tokens."""
+    """Print how fast a program opens, reads a prompt and adds tokens; with peers, beside them."""
+    if options.against:
+        return _bench_beside(options)
+    if options.python:
+        raise ValueError("--python: expected --against with it, got none")
     from executorch_py.extension.llm.session.speed import measure
 
     found = measure(
@@ -45,6 +51,37 @@ def bench(options: argparse.Namespace) -> int:
     file_mb = os.path.getsize(options.file) / _MEGABYTE
     print(f"memory   {found.most_bytes / _MEGABYTE:.1f} MB, of which the file has {file_mb:.1f} MB")
     return 0
+
+
+def _bench_beside(options: argparse.Namespace) -> int:
+    from executorch_py.extension.llm.session.speed_beside import compare
+
+    # A comma is part of a path, unless another peer follows it.
+    peers = [part for text in options.against for part in re.split(r",(?=[\w.]+=)", text)]
+    found = compare(
+        options.file,
+        _named("--against", peers, "PEER=FILE"),
+        pythons=_named("--python", options.python, "PEER=PYTHON"),
+        prompt=options.prompt,
+        steps=options.steps,
+        rounds=options.rounds,
+        n_threads=options.threads,
+    )
+    print("\n".join(line.rstrip() for line in found.lines()))
+    return 0
+
+
+def _named(option: str, pairs: Sequence[str], form: str) -> dict[str, str]:
+    from executorch_py.extension.llm.session.speed_beside import PACKAGES
+
+    found = dict(pair.partition("=")[::2] for pair in pairs)
+    for name, value in found.items():
+        if name not in PACKAGES or not value:
+            raise ValueError(
+                f"{option}: expected {form} with a peer of {', '.join(PACKAGES)}, "
+                f"got {quoted(f'{name}={value}' if value else name)}"
+            )
+    return found
 
 
 def run_text(options: argparse.Namespace) -> int:

@@ -246,7 +246,11 @@ def add_llm(add: Callable[..., argparse.ArgumentParser]) -> None:
     export.add_argument("--verbose", action="store_true", help="print torch's own messages")
     add_llm_text(actions.add_parser)
     add_serve(actions.add_parser)
-    bench = actions.add_parser("bench", help="speed and memory of a decoder's program")
+    add_bench(actions.add_parser)
+
+
+def add_bench(add: Callable[..., argparse.ArgumentParser]) -> None:
+    bench = add("bench", help="speed and memory of a decoder's program")
     bench.add_argument("file", metavar="PTE")
     for name, default, what in (
         ("prompt", 128, "tokens that are read at once"),
@@ -257,6 +261,20 @@ def add_llm(add: Callable[..., argparse.ArgumentParser]) -> None:
             f"--{name}", type=int, default=default, metavar="N", help=f"{what} (default {default})"
         )
     bench.add_argument("--threads", type=int, help="default: all CPUs of this process")
+    bench.add_argument(
+        "--against",
+        action="append",
+        default=[],
+        metavar="PEER=FILE,…",
+        help="time llama.cpp=MODEL.gguf and upstream=OTHER.pte by turns with the program",
+    )
+    bench.add_argument(
+        "--python",
+        action="append",
+        default=[],
+        metavar="PEER=PYTHON",
+        help="the interpreter that has a peer's package (default: this one)",
+    )
 
 
 def add_build_kernels(add: Callable[..., argparse.ArgumentParser]) -> None:

@@ -10,11 +10,13 @@ import pytest
 import torch
 from support import lfm2_checkpoints, llama_checkpoints
 from support.llama_checkpoints import PROMPT, steps
+from support.paths import UPSTREAM_PYTHON
 from support.tolerance import F32_LAYERS, assert_near
 from support.upstream_peer import Upstream
 
 from executorch_py.extension.llm.export.config.read_config import read_config
 from executorch_py.extension.llm.export.export_llm import export_llm
+from executorch_py.extension.llm.session.speed_beside import compare
 from executorch_py.runtime import Runtime
 
 SIZES = ["export.max_seq_length=8", "export.max_context_length=24"]
@@ -111,3 +113,13 @@ def test_we_generate_the_tokens_of_upstream_s_runtime_from_its_file(
     theirs = torch.load(tmp_path / "theirs.pt")
     ours = list(steps(call_of(tmp_path / "theirs.pte"), PIECES))
     assert len(ours) > len(PROMPT) and tokens_of(ours) == tokens_of(theirs)
+
+
+def test_the_bench_times_both_runtimes_with_one_file(tmp_path: Path) -> None:
+    config = read_config(None, [*llama_checkpoints.write(tmp_path), *SIZES, *OPERATORS])
+    path = tmp_path / "ours.pte"
+    export_llm(config).save(str(path))
+    pythons = {"upstream": str(UPSTREAM_PYTHON)}
+    found = compare(path, {"upstream": path}, pythons=pythons, prompt=12, steps=6, rounds=1)
+    assert list(found.sides) == ["ours", "upstream"]
+    assert all(min(side.first, side.prefill, side.decode) > 0 for side in found.sides.values())

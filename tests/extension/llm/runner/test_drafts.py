@@ -64,6 +64,19 @@ def test_a_text_is_the_same_with_drafts(path: Path, temperature: float) -> None:
     assert stats.num_draft_tokens == stats.num_accepted_tokens > 0
 
 
+@pytest.mark.parametrize("draft", [None, "lookup", "itself"])
+def test_a_hook_finds_all_tokens_before_it_in_the_stream(path: Path, draft: str | None) -> None:
+    runner = TextRunner(path, TOKENIZER, eos_ids=())
+    given = Session(runner.session.program) if draft == "itself" else draft
+    seen: list[list[int]] = []
+    sampling = SamplingOptions(temperature=0.0, hook=lambda _: seen.append([*stream.tokens]))
+    stream = runner.stream(PROMPT, max_new_tokens=20, sampling=sampling, draft=given, max_draft=4)
+    for _ in stream:
+        pass
+    assert seen == [stream.tokens[:n] for n in range(20)]
+    assert (stream.stats.num_accepted_tokens > 0) >= (draft == "itself")
+
+
 def test_drafts_need_a_program_that_can_check_them(tmp_path: Path) -> None:
     runner = TextRunner(own_file(tmp_path, "Llama"), TOKENIZER, eos_ids=())
     with pytest.raises(InvalidArgument, match="export it with verify=16"):

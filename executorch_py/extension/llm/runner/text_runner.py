@@ -90,7 +90,8 @@ class TextStream:
 class TextRunner:
     """Generates text with a program and its tokenizer, by default the one that it carries.
 
-    `eos_ids` end a text; by default they are the program's, which must have some. One thread generates at a time.
+    `eos_ids` end a text; by default they are the program's, which must have some. One thread
+    generates at a time.
     """
 
     def __init__(

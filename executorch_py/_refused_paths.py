@@ -296,7 +296,7 @@ REFUSALS: tuple[Refusal, ...] = (
     Refusal(
         "extension.llm.tokenizers",
         "tokenizers are a package of their own",
-        "the package `pytorch-tokenizers`",
+        "executorch_py.extension.llm.tokenizer, which has the classes of pytorch_tokenizers",
     ),
     Refusal(
         "extension.pybindings.aten_lib",

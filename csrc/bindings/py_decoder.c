@@ -3,23 +3,10 @@
 
 #include "bindings/py_numpy_api.h"
 
-static PyObject *list_of(const uint32_t *ids, size_t n) {
-  PyObject *const list = PyList_New((Py_ssize_t)n);
-  for (size_t i = 0; list != NULL && i < n; i++) {
-    PyObject *const id = PyLong_FromUnsignedLong(ids[i]);
-    if (id == NULL) {
-      Py_DECREF(list);
-      return NULL;
-    }
-    PyList_SET_ITEM(list, (Py_ssize_t)i, id);
-  }
-  return list;
-}
-
 static et_status keep(void *ctx, const uint32_t *ids, size_t n, size_t *kept, et_error *err) {
   const py_decoder *const self = ctx;
   (void)err;
-  PyObject *const list = list_of(ids, n);
+  PyObject *const list = py_ids_list(ids, n);
   PyObject *const found =
       list == NULL ? NULL : PyObject_CallMethod(self->object, "keep", "O", list);
   Py_XDECREF(list);
@@ -35,7 +22,7 @@ static et_status read_(void *ctx, const uint32_t *ids, size_t n, size_t rows, co
                        et_error *err) {
   py_decoder *const self = ctx;
   (void)err;
-  PyObject *const list = list_of(ids, n);
+  PyObject *const list = py_ids_list(ids, n);
   PyObject *const found =
       list == NULL ? NULL : PyObject_CallMethod(self->object, "read", "On", list, (Py_ssize_t)rows);
   Py_XDECREF(list);

@@ -24,34 +24,10 @@ static py_state *state_of(PyObject *self) {
 
 // ---- arguments
 
-// Ids of a list; NULL with an exception set. PyMem memory.
-static uint32_t *ids_of(py_state *state, PyObject *list, const char *name, size_t *n) {
-  PyObject *const items = PySequence_Fast(list, "ids of tokens are needed as a list");
-  if (items == NULL) return NULL;
-  *n = (size_t)PySequence_Fast_GET_SIZE(items);
-  uint32_t *ids = PyMem_Malloc((*n + 1) * sizeof *ids);
-  if (ids == NULL) PyErr_NoMemory();
-  for (size_t i = 0; ids != NULL && i < *n; i++) {
-    PyObject *const item = PySequence_Fast_GET_ITEM(items, i);
-    const long long id = PyLong_Check(item) ? PyLong_AsLongLong(item) : -1;
-    PyErr_Clear();
-    if (id >= 0 && id <= UINT32_MAX) {
-      ids[i] = (uint32_t)id;
-      continue;
-    }
-    py_raise(state, ET_INVALID_ARGUMENT, "%s[%zu]: expected the id of a token, got %R", name, i,
-             item);
-    PyMem_Free(ids);
-    ids = NULL;
-  }
-  Py_DECREF(items);
-  return ids;
-}
-
 // Options of the generation from (max_new_tokens, eos, stop, max_draft).
 static int read_options(py_generation *self, PyObject *eos, PyObject *stop,
                         et_llm_options *options) {
-  self->eos = ids_of(state_of((PyObject *)self), eos, "eos", &options->n_eos);
+  self->eos = py_ids_of(state_of((PyObject *)self), eos, "eos", &options->n_eos);
   if (self->eos == NULL) return -1;
   self->stop_list = PySequence_Tuple(stop);
   if (self->stop_list == NULL) return -1;
@@ -109,12 +85,12 @@ static int begin(py_generation *self, PyObject *prompt, const et_llm_parts *part
     return -1;
   }
   size_t n;
-  uint32_t *const ids = ids_of(state, prompt, "prompt", &n);
+  uint32_t *const ids = py_ids_of(state, prompt, "prompt", &n);
   if (ids == NULL) return -1;
   et_error err = {.status = ET_OK};
   const et_status status = et_llm_generation_begin(&self->generation, parts, options, ids, n,
                                                    (et_span){self->memory, bytes}, &err);
-  PyMem_Free(ids);
+  PyMem_RawFree(ids);
   if (status != ET_OK) py_raise_error(state, &err);
   return status == ET_OK ? 0 : -1;
 }
@@ -224,7 +200,7 @@ static void dealloc(PyObject *object) {
   Py_XDECREF(self->tokenizer);
   Py_XDECREF(self->sampler);
   Py_XDECREF(self->stop_list);
-  PyMem_Free(self->eos);
+  PyMem_RawFree(self->eos);
   PyMem_Free(self->stop);
   PyMem_RawFree(self->memory);
   type->tp_free(object);

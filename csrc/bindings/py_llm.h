@@ -8,6 +8,12 @@
 // The tokenizer of a Tokenizer, borrowed; NULL with an exception set for another object.
 const et_tokenizer *py_tokenizer_of(py_state *state, PyObject *object);
 
+// A list of ids, each an int of its own.
+PyObject *py_ids_list(const uint32_t *ids, size_t n);
+// The ids of a sequence of integers, to be freed with PyMem_RawFree; NULL with an exception set,
+// which names the sequence.
+uint32_t *py_ids_of(py_state *state, PyObject *sequence, const char *name, size_t *n);
+
 // The sampler of a Sampler and the counts of its text, borrowed; NULL with an exception set for
 // another object.
 et_sampler *py_sampler_of(py_state *state, PyObject *object, et_token_counts **counts);

@@ -118,8 +118,7 @@ PyObject *py_open_tokenizer(PyObject *module, PyObject *image) {
 
 // ---- encoding
 
-// A list of ids, which may be large: each is an int object of its own.
-static PyObject *list_of(const uint32_t *ids, size_t n) {
+PyObject *py_ids_list(const uint32_t *ids, size_t n) {
   PyObject *const list = PyList_New((Py_ssize_t)n);
   for (size_t i = 0; list != NULL && i < n; i++) {
     PyObject *const id = PyLong_FromUnsignedLong(ids[i]);
@@ -155,7 +154,7 @@ static PyObject *encode(PyObject *object, PyObject *args) {
                                  (et_span){scratch, scratch_bytes}, &err);
     if (thread != NULL) PyEval_RestoreThread(thread);
     if (status == ET_OK)
-      result = list_of(ids, n_ids);
+      result = py_ids_list(ids, n_ids);
     else
       py_raise_error(state_of(object), &err);
   }
@@ -166,8 +165,7 @@ static PyObject *encode(PyObject *object, PyObject *args) {
 
 // ---- decoding
 
-// The ids of a sequence, to be freed by the caller; NULL with an exception set.
-static uint32_t *ids_of(py_state *state, PyObject *sequence, size_t *n) {
+uint32_t *py_ids_of(py_state *state, PyObject *sequence, const char *name, size_t *n) {
   PyObject *const items =
       PySequence_Fast(sequence, "ids: expected a sequence of int, got another object");
   if (items == NULL) return NULL;
@@ -175,14 +173,15 @@ static uint32_t *ids_of(py_state *state, PyObject *sequence, size_t *n) {
   uint32_t *ids = PyMem_RawMalloc((*n + 1) * sizeof *ids);
   if (ids == NULL) PyErr_NoMemory();
   for (size_t i = 0; i < *n && ids != NULL; i++) {
-    PyObject *const index = PyNumber_Index(PySequence_Fast_GET_ITEM(items, (Py_ssize_t)i));
+    PyObject *const item = PySequence_Fast_GET_ITEM(items, (Py_ssize_t)i);
+    PyObject *const index = PyNumber_Index(item);
     const long long id = index == NULL ? -1 : PyLong_AsLongLong(index);
     Py_XDECREF(index);
     ids[i] = (uint32_t)id;
     if (id >= 0 && id < UINT32_MAX) continue;
-    if (!PyErr_Occurred())
-      py_raise(state, ET_INVALID_ARGUMENT, "token %zu: expected an id of the vocabulary, got %lld",
-               i, id);
+    PyErr_Clear();
+    py_raise(state, ET_INVALID_ARGUMENT, "%s[%zu]: expected the id of a token, got %R", name, i,
+             item);
     PyMem_RawFree(ids);
     ids = NULL;
   }
@@ -206,7 +205,7 @@ static PyObject *decode(PyObject *object, PyObject *args) {
   int special;
   size_t n = 0, n_text = 0;
   if (!PyArg_ParseTuple(args, "Op", &sequence, &special)) return NULL;
-  uint32_t *const ids = ids_of(state_of(object), sequence, &n);
+  uint32_t *const ids = py_ids_of(state_of(object), sequence, "ids", &n);
   if (ids == NULL) return NULL;
   const size_t size = text_bytes(&self->tokenizer, ids, n);
   const size_t scratch_bytes = 2 * et_tokenizer_piece_bytes(&self->tokenizer);

@@ -209,8 +209,7 @@ typedef struct et_llm_generation {
   et_sample sample;
   uint32_t *context;  // [n_context], prompt and text
   size_t n_context, n_prompt, n_read;
-  const float *rows;  // logits that are not used yet, [n_rows, vocab_size]
-  size_t n_rows;
+  const float *rows;  // logits behind the last token that was read, and behind its draft's tokens
   uint32_t draft[ET_LLM_MAX_DRAFT];
   size_t n_draft;  // tokens of the draft that stand in the decoder's context and are not checked
   char *held;      // text that may be the beginning of a stop string, [n_held]
@@ -239,8 +238,8 @@ ET_API void et_llm_stop(et_llm_generation *generation);
 // Tokens of the text so far, behind the prompt.
 ET_API const uint32_t *et_llm_tokens(const et_llm_generation *generation, size_t *n);
 
-// Calls back for each piece with text until the end; another status than ET_OK ends the text with
-// it.
+// Calls back for each piece with text until the end; another status than ET_OK ends the text, and
+// is returned.
 typedef et_status (*et_llm_on_piece)(void *ctx, const et_llm_piece *piece);
 ET_API et_status et_llm_generate(et_llm_generation *generation, et_llm_on_piece on_piece, void *ctx,
                                  et_error *err);

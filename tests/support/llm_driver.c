@@ -3,6 +3,7 @@
 // library, because Python drives it; nothing of it ships.
 #define _POSIX_C_SOURCE 200809L  // clock_gettime
 #include "llm/et_chat.h"
+#include "llm/et_llm.h"
 #include "llm/generation/pace.h"
 #include "llm/text/charsmap.h"
 #include "llm/text/letters.h"
@@ -38,6 +39,8 @@ EXPORT void llm_free(void *memory);
 EXPORT int llm_chat(const void *parts, size_t n_parts, const void *image, size_t n_image,
                     const et_chat_message *messages, size_t n, uint32_t **ids, size_t *n_ids,
                     et_error *err);
+EXPORT int llm_generate(const void *image, size_t n_image, size_t stop_at, size_t *n_pieces,
+                        size_t *n_context, et_error *err);
 EXPORT size_t llm_pace_length(const et_llm_pace *pace, size_t most);
 EXPORT void llm_pace_step(et_llm_pace *pace, double time);
 EXPORT void llm_pace_draft(et_llm_pace *pace, size_t n, size_t accepted, double time);
@@ -174,5 +177,88 @@ int llm_chat(const void *parts, size_t n_parts, const void *image, size_t n_imag
   const et_status status = et_chat_encode(&chat, &tokenizer, messages, n, *ids, needs.max_ids,
                                           n_ids, (et_span){scratch, needs.scratch_bytes}, err);
   free(scratch);
+  return (int)status;
+}
+
+// ---- a text of a cycle of tokens, whose callback fails
+
+enum { CYCLE = 5, FIRST = 40, MOST_ROWS = 16 };  // tokens FIRST, FIRST + 1, … and again
+
+typedef struct cycle {
+  float *rows;
+  size_t n, vocab_size;  // tokens in the context
+  size_t stop_at, n_pieces;
+} cycle;
+
+static et_status cycle_keep(void *ctx, const uint32_t *ids, size_t n, size_t *kept, et_error *err) {
+  cycle *const c = ctx;
+  (void)ids, (void)n, (void)err;
+  *kept = c->n = 0;
+  return ET_OK;
+}
+
+static et_status cycle_read(void *ctx, const uint32_t *ids, size_t n, size_t rows,
+                            const float **logits, et_error *err) {
+  cycle *const c = ctx;
+  (void)ids, (void)err;
+  memset(c->rows, 0, rows * c->vocab_size * sizeof *c->rows);
+  c->n += n;
+  for (size_t i = 0; i < rows; i++)
+    c->rows[i * c->vocab_size + FIRST + (c->n - rows + i) % CYCLE] = 1;
+  *logits = c->rows;
+  return ET_OK;
+}
+
+static et_status cycle_rewind(void *ctx, size_t n, et_error *err) {
+  (void)err;
+  ((cycle *)ctx)->n = n;
+  return ET_OK;
+}
+
+static et_status cycle_piece(void *ctx, const et_llm_piece *piece) {
+  cycle *const c = ctx;
+  (void)piece;
+  return ++c->n_pieces == c->stop_at ? ET_ACCESS_FAILED : ET_OK;
+}
+
+int llm_generate(const void *image, size_t n_image, size_t stop_at, size_t *n_pieces,
+                 size_t *n_context, et_error *err) {
+  et_tokenizer tokenizer;
+  ET_TRY(et_tokenizer_open(&tokenizer, image, n_image, err));
+  cycle c = {.vocab_size = et_tokenizer_vocab_size(&tokenizer), .stop_at = stop_at};
+  c.rows = malloc(MOST_ROWS * c.vocab_size * sizeof *c.rows);
+  const et_llm_decoder decoder = {.ctx = &c,
+                                  .capacity = 100,
+                                  .longest = MOST_ROWS,
+                                  .most_rows = MOST_ROWS,
+                                  .vocab_size = c.vocab_size,
+                                  .keep = cycle_keep,
+                                  .read = cycle_read,
+                                  .rewind = cycle_rewind};
+  et_sampler_options sampling = et_sampler_defaults();
+  sampling.temperature = 0;
+  const size_t scratch = et_sampler_scratch_bytes(c.vocab_size);
+  void *const weights = malloc(scratch);
+  et_sampler sampler;
+  et_status status =
+      et_sampler_init(&sampler, &sampling, c.vocab_size, (et_span){weights, scratch}, err);
+  const et_llm_lookup lookup = {1, 4};
+  const et_llm_drafter drafter = et_llm_lookup_drafter(&lookup);
+  const et_llm_parts parts = {&decoder, &tokenizer, &sampler, NULL};
+  const et_llm_options options = {.max_new_tokens = 60, .drafter = &drafter, .max_draft = 8};
+  const size_t bytes = et_llm_generation_bytes(&parts, &options);
+  void *const memory = malloc(bytes);
+  et_llm_generation generation;
+  if (status == ET_OK)
+    status = et_llm_generation_begin(&generation, &parts, &options, &(uint32_t){FIRST}, 1,
+                                     (et_span){memory, bytes}, err);
+  if (status == ET_OK) status = et_llm_generate(&generation, cycle_piece, &c, err);
+  et_llm_piece piece;
+  if (et_llm_next(&generation, &piece, NULL) != ET_END_OF_METHOD) status = ET_INTERNAL;
+  *n_pieces = c.n_pieces;
+  *n_context = c.n;
+  free(memory);
+  free(weights);
+  free(c.rows);
   return (int)status;
 }

@@ -69,6 +69,7 @@ def library() -> ctypes.CDLL:
     lib.llm_time_normalize.argtypes = [*common, size]
     lib.llm_time_normalize.restype = ctypes.c_double
     lib.llm_chat.argtypes = [pointer, size, pointer, size, pointer, size, pointer, pointer, pointer]
+    lib.llm_generate.argtypes = [pointer, size, size, pointer, pointer, pointer]
     number = ctypes.c_double
     lib.llm_pace_length.argtypes, lib.llm_pace_length.restype = [pointer, size], size
     lib.llm_pace_step.argtypes, lib.llm_pace_step.restype = [pointer, number], None
@@ -182,3 +183,14 @@ def chat_ids(
         return list(found)
     finally:
         library().llm_free(ids)
+
+
+def generate(tokenizer: bytes | memoryview, stop_at: int) -> tuple[int, int, int]:
+    """A text of at most 60 tokens of a decoder that repeats 5, with drafts of a lookup, whose
+    callback fails at a piece: the status, the pieces, and the tokens in the decoder's context."""
+    held = np.frombuffer(bytes(tokenizer), np.uint8).copy()
+    pieces, context, error = ctypes.c_size_t(), ctypes.c_size_t(), _Error()
+    status = library().llm_generate(
+        held.ctypes.data, held.size, stop_at, *map(ctypes.byref, (pieces, context, error))
+    )
+    return status, pieces.value, context.value

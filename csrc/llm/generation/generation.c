@@ -292,7 +292,10 @@ et_status et_llm_generate(et_llm_generation *g, et_llm_on_piece on_piece, void *
   et_llm_piece piece = {.finish = ET_LLM_GOES_ON};
   while (piece.finish == ET_LLM_GOES_ON) {
     ET_TRY(et_llm_next(g, &piece, err));
-    if (piece.n > 0) ET_TRY(on_piece(ctx, &piece));
+    const et_status status = piece.n > 0 ? on_piece(ctx, &piece) : ET_OK;
+    if (status == ET_OK) continue;
+    if (piece.finish == ET_LLM_GOES_ON) ET_TRY(end_text(g, ET_LLM_STOPPED, err));
+    return status;
   }
   return ET_OK;
 }

@@ -88,7 +88,7 @@ def test_the_tokens_are_those_of_the_model(folder: tuple[Path, Any], tmp_path: P
 def test_low_bit_weights_are_those_of_export_folder(folder: tuple[Path, Any]) -> None:
     path, _ = folder
     found = exported(path, qlinear="8da4w", qembedding="4w")
-    same = export_folder(path, capacity=LENGTH, group=32, cache="f32")
+    same = export_folder(path, capacity=LENGTH, group=32, cache="f32", verify=0)
     assert bytes(found.program._program.buffer()) == bytes(same.buffer)
     sizes = [
         exported(path, **options).program._program.nbytes

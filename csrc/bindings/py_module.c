@@ -139,8 +139,7 @@ static PyMethodDef module_methods[] = {
      "new_sampler($module, vocab_size, options, hook, /)\n--\n\nA sampler with options by name."},
     {"new_generation", py_new_generation, METH_VARARGS,
      "new_generation($module, decoder, tokenizer, sampler, prompt, max_new_tokens, eos, stop, "
-     "draft, "
-     "max_draft, /)\n--\n\nA text behind a prompt."},
+     "draft, max_draft, /)\n--\n\nA text behind a prompt."},
     {"open_tokenizer", py_open_tokenizer, METH_O,
      "open_tokenizer($module, prepared, /)\n--\n\nOpens a prepared tokenizer."},
     {"load_ops", (PyCFunction)(void (*)(void))py_load_ops, METH_VARARGS | METH_KEYWORDS,

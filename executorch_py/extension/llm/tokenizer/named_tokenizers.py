@@ -32,7 +32,7 @@ def llama_special_tokens() -> list[str]:
 
 
 class _Named:
-    """What all have: `n_words`, `bos_id` and `eos_id`, ids of a text and back."""
+    """Attributes and calls of all: `n_words`, `bos_id`, `eos_id`, ids of a text and back."""
 
     bos_id: int | None
     eos_id: int | None

@@ -18,7 +18,6 @@ from support.llm_server import (
     BlockedRunner,
     Reply,
     SlowRunner,
-    model_files,
     post,
     raw,
     received,
@@ -34,11 +33,6 @@ from executorch_py.extension.llm.serve.session_pool import SessionPool
 
 TEXT = "/v1/completions"
 LONG = {"prompt": "a", "temperature": 0}  # until the context is full
-
-
-@pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    return model_files(tmp_path_factory.mktemp("serve"))
 
 
 @pytest.fixture

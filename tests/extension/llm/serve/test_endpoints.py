@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.llm_server import TEMPLATE, ScriptedRunner, model_files, post, runners, send
+from support.llm_server import TEMPLATE, ScriptedRunner, post, runners, send
 
 from executorch_py.extension.llm.runner import TextRunner
 from executorch_py.extension.llm.sampler import SamplingOptions
@@ -14,18 +14,6 @@ from executorch_py.extension.llm.serve import LlmServer
 
 PROMPT = "a prompt of words"
 DRAWN = {"temperature": 1.5, "seed": 3}
-
-
-@pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    return model_files(tmp_path_factory.mktemp("serve"))
-
-
-@pytest.fixture(scope="module")
-def runner(files: tuple[Path, Path]) -> TextRunner:
-    """A runner beside the server's."""
-    made: TextRunner = runners(files, 1)[0]
-    return made
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import openai
 import pytest
-from support.llm_server import TEMPLATE, SlowRunner, model_files, runners, wait_for
+from support.llm_server import TEMPLATE, SlowRunner, runners, wait_for
 
 from executorch_py.extension.llm.runner import TextRunner
 from executorch_py.extension.llm.serve import LlmServer
@@ -16,18 +16,6 @@ from executorch_py.extension.llm.serve import LlmServer
 PROMPT = "a prompt of words"
 MESSAGES = [{"role": "user", "content": "hi"}]
 KEY = "a key"
-
-
-@pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    return model_files(tmp_path_factory.mktemp("serve"))
-
-
-@pytest.fixture(scope="module")
-def runner(files: tuple[Path, Path]) -> TextRunner:
-    """A runner beside the server's."""
-    made: TextRunner = runners(files, 1)[0]
-    return made
 
 
 @pytest.fixture

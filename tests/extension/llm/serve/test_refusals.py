@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from support.llm_server import (
     JSON,
-    model_files,
     post,
     raw,
     received,
@@ -25,11 +24,6 @@ from executorch_py.extension.llm.serve import LlmServer
 TEXT = "/v1/completions"
 CHAT = "/v1/chat/completions"
 N_DAMAGED = 400
-
-
-@pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    return model_files(tmp_path_factory.mktemp("serve"))
 
 
 @pytest.fixture(scope="module")

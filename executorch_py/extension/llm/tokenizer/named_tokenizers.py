@@ -17,8 +17,16 @@ from executorch_py.extension.llm.tokenizer.tokenizer import Tokenizer
 
 _ARGUMENT = "[InvalidArgument, error: 0x12]"
 _LLAMA_SPECIAL = [
-    *("begin_of_text", "end_of_text", "reserved_special_token_0", "reserved_special_token_1"),
-    *("finetune_right_pad_id", "step_id", "start_header_id", "end_header_id", "eom_id", "eot_id"),
+    "begin_of_text",
+    "end_of_text",
+    "reserved_special_token_0",
+    "reserved_special_token_1",
+    "finetune_right_pad_id",
+    "step_id",
+    "start_header_id",
+    "end_header_id",
+    "eom_id",
+    "eot_id",
     "python_tag",
 ]
 _N_LLAMA_SPECIAL = 256

@@ -25,27 +25,30 @@ const et_tokenizer *py_tokenizer_of(py_state *state, PyObject *object) {
 
 // ---- preparing and opening
 
+// The image is made within the bytes that are returned: they are tens of megabytes.
 static PyObject *prepared(py_state *state, const et_tokenizer_source *source,
                           const et_tokenizer_needs *needs) {
-  char *const image = PyMem_RawMalloc(needs->image_bytes + 64);
-  char *const work = PyMem_RawMalloc(needs->work_bytes + 64);
-  et_error err = {.status = ET_OUT_OF_MEMORY};
-  et_status status = ET_OUT_OF_MEMORY;
-  size_t bytes = 0;
-  if (image != NULL && work != NULL) {
+  const size_t image_bytes = needs->image_bytes + 64, work_bytes = needs->work_bytes + 64;
+  char *const work = PyMem_RawMalloc(work_bytes);
+  if (work == NULL) return PyErr_NoMemory();
+  PyObject *result = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)image_bytes);
+  if (result != NULL) {
+    char *const image = PyBytes_AS_STRING(result);
+    et_error err = {.status = ET_OK};
+    et_status status;
+    size_t bytes = 0;
     Py_BEGIN_ALLOW_THREADS;
-    status = et_tokenizer_prepare(source, (et_span){image, needs->image_bytes + 64},
-                                  (et_span){work, needs->work_bytes + 64}, &bytes, &err);
+    status = et_tokenizer_prepare(source, needs, (et_span){image, image_bytes},
+                                  (et_span){work, work_bytes}, &bytes, &err);
     Py_END_ALLOW_THREADS;
+    if (status == ET_OK) {
+      memmove(image, image + (-(uintptr_t)image & 63), bytes);  // images are aligned to 64
+      (void)_PyBytes_Resize(&result, (Py_ssize_t)bytes);
+    } else {
+      Py_CLEAR(result);
+      py_raise_error(state, &err);
+    }
   }
-  PyObject *result = NULL;
-  if (status == ET_OK) {
-    char *const begin = image + (-(uintptr_t)image & 63);  // images are aligned to 64
-    result = PyBytes_FromStringAndSize(begin, (Py_ssize_t)bytes);
-  } else {
-    py_raise_error(state, &err);
-  }
-  PyMem_RawFree(image);
   PyMem_RawFree(work);
   return result;
 }

@@ -43,18 +43,22 @@ typedef struct et_tokenizer_source {
   size_t n_special;
 } et_tokenizer_source;
 
-// Memory that preparing a file needs: of the result, and for the time of the call.
+// Memory that preparing a file needs: of the result, and for the time of the call. Other fields are
+// private: parts that measuring found, which are not searched again.
 typedef struct et_tokenizer_needs {
   size_t image_bytes, work_bytes;
+  size_t found[12];
 } et_tokenizer_needs;
 
-// Measures, then prepares a tokenizer from a file; *bytes is the size of the result, which may be
-// moved and kept. ET_INVALID_EXTERNAL_DATA for a damaged file, ET_NOT_SUPPORTED for a part that is
-// not known, by name.
+// Measures, then prepares a tokenizer from a file; `needs` are those of the same source, whose
+// bytes have not changed. *bytes is the size of the result, which may be moved and kept.
+// ET_INVALID_EXTERNAL_DATA for a damaged file, ET_NOT_SUPPORTED for a part that is not known, by
+// name.
 ET_API et_status et_tokenizer_measure(const et_tokenizer_source *source, et_tokenizer_needs *needs,
                                       et_error *err);
-ET_API et_status et_tokenizer_prepare(const et_tokenizer_source *source, et_span image,
-                                      et_span work, size_t *bytes, et_error *err);
+ET_API et_status et_tokenizer_prepare(const et_tokenizer_source *source,
+                                      const et_tokenizer_needs *needs, et_span image, et_span work,
+                                      size_t *bytes, et_error *err);
 
 // Opens a prepared tokenizer, which is verified and borrowed; its address is a multiple of 8.
 ET_API et_status et_tokenizer_open(et_tokenizer *tokenizer, const void *image, size_t bytes,

@@ -39,6 +39,8 @@ EXPORT void llm_free(void *memory);
 EXPORT int llm_chat(const void *parts, size_t n_parts, const void *image, size_t n_image,
                     const et_chat_message *messages, size_t n, uint32_t **ids, size_t *n_ids,
                     et_error *err);
+EXPORT int llm_prepare(const void *measured, size_t n_measured, const void *file, size_t n,
+                       et_error *err);
 EXPORT int llm_generate(const void *image, size_t n_image, size_t stop_at, size_t *n_pieces,
                         size_t *n_context, et_error *err);
 EXPORT size_t llm_pace_length(const et_llm_pace *pace, size_t most);
@@ -177,6 +179,22 @@ int llm_chat(const void *parts, size_t n_parts, const void *image, size_t n_imag
   const et_status status = et_chat_encode(&chat, &tokenizer, messages, n, *ids, needs.max_ids,
                                           n_ids, (et_span){scratch, needs.scratch_bytes}, err);
   free(scratch);
+  return (int)status;
+}
+
+// Prepares a file with the needs of another one.
+int llm_prepare(const void *measured, size_t n_measured, const void *file, size_t n,
+                et_error *err) {
+  et_tokenizer_source source = {.file = measured, .bytes = n_measured};
+  et_tokenizer_needs needs;
+  ET_TRY(et_tokenizer_measure(&source, &needs, err));
+  source = (et_tokenizer_source){.file = file, .bytes = n};
+  void *const image = malloc(needs.image_bytes), *const work = malloc(needs.work_bytes);
+  const et_status status =
+      et_tokenizer_prepare(&source, &needs, (et_span){image, needs.image_bytes},
+                           (et_span){work, needs.work_bytes}, &n, err);
+  free(image);
+  free(work);
   return (int)status;
 }
 

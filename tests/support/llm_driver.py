@@ -69,6 +69,7 @@ def library() -> ctypes.CDLL:
     lib.llm_time_normalize.argtypes = [*common, size]
     lib.llm_time_normalize.restype = ctypes.c_double
     lib.llm_chat.argtypes = [pointer, size, pointer, size, pointer, size, pointer, pointer, pointer]
+    lib.llm_prepare.argtypes = [pointer, size, pointer, size, pointer]
     lib.llm_generate.argtypes = [pointer, size, size, pointer, pointer, pointer]
     number = ctypes.c_double
     lib.llm_pace_length.argtypes, lib.llm_pace_length.restype = [pointer, size], size
@@ -183,6 +184,16 @@ def chat_ids(
         return list(found)
     finally:
         library().llm_free(ids)
+
+
+def prepare_with_needs_of(measured: bytes, file: bytes) -> None:
+    """Prepares a tokenizer's file with what et_tokenizer_measure found in another one."""
+    held = [np.frombuffer(data, np.uint8).copy() for data in (measured, file)]
+    error = _Error()
+    arguments = [value for data in held for value in (data.ctypes.data, data.size)]
+    status = library().llm_prepare(*arguments, ctypes.byref(error))
+    if status != 0:
+        raise LlmError(status, error.message.decode())
 
 
 def generate(tokenizer: bytes | memoryview, stop_at: int) -> tuple[int, int, int]:

@@ -1,23 +1,31 @@
 #include "llm/formats/byte_letters.h"
 
-// The byte that a letter of the alphabet of byte-level tokens stands for; -1 for other letters.
-// Printable bytes of Latin-1 stand for themselves, the others have the letters from U+0100 on.
-static int byte_of_letter(uint32_t letter) {
-  const bool plain = (letter >= 0x21 && letter <= 0x7E) || (letter >= 0xA1 && letter <= 0xAC) ||
-                     (letter >= 0xAE && letter <= 0xFF);
-  if (plain) return (int)letter;
-  if (letter < 0x100 || letter > 0x143) return -1;
-  const int i = (int)letter - 0x100;
-  return i < 0x21 ? i : i < 0x43 ? i - 0x21 + 0x7F : 0xAD;
+// Reads the letter at *at, and the byte that it stands for; false for other letters. Printable
+// bytes of Latin-1 stand for themselves in the alphabet of byte-level tokens; the others have the
+// letters from U+0100 to U+0143, in their order. All have one or two bytes of UTF-8.
+static inline bool next_byte(const uint8_t *text, size_t n, size_t *at, uint8_t *byte) {
+  const uint8_t first = text[(*at)++];
+  *byte = first;
+  if (first < 0x80) return first >= 0x21 && first <= 0x7E;
+  if (first < 0xC2 || first > 0xC5 || *at == n) return false;
+  const uint32_t letter = (uint32_t)(first & 0x1F) << 6 | (text[(*at)++] & 0x3Fu);
+  if (letter < 0x100) {
+    *byte = (uint8_t)letter;
+    return letter >= 0xA1 && letter != 0xAD;
+  }
+  *byte = (uint8_t)(letter < 0x121 ? letter - 0x100 : letter < 0x143 ? letter - 0xA2 : 0xAD);
+  return letter <= 0x143;
 }
 
 size_t eti_letters_to_bytes(uint8_t *text, size_t n) {
-  for (size_t at = 0; at < n; at += eti_utf8_bytes(text[at]))
-    if (byte_of_letter(eti_utf8_at(text + at)) < 0) return n;
   size_t end = 0;
-  for (size_t at = 0, bytes; at < n; at += bytes) {
-    bytes = eti_utf8_bytes(text[at]);
-    text[end++] = (uint8_t)byte_of_letter(eti_utf8_at(text + at));
+  uint8_t byte;
+  while (end < n && text[end] >= 0x21 && text[end] <= 0x7E) end++;  // most stand for themselves
+  for (size_t at = end; at < n;)
+    if (!next_byte(text, n, &at, &byte)) return n;
+  for (size_t at = end; at < n;) {
+    (void)next_byte(text, n, &at, &byte);
+    text[end++] = byte;
   }
   return end;
 }

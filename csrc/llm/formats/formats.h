@@ -7,7 +7,8 @@
 
 typedef et_status eti_format_measure(const et_tokenizer_source *source, et_tokenizer_needs *needs,
                                      et_error *err);
-typedef et_status eti_format_read(const et_tokenizer_source *source, et_span image, et_span work,
+typedef et_status eti_format_read(const et_tokenizer_source *source,
+                                  const et_tokenizer_needs *needs, et_span image, et_span work,
                                   size_t *bytes, et_error *err);
 
 eti_format_measure eti_hf_measure, eti_tiktoken_measure, eti_tekken_measure;

@@ -15,8 +15,8 @@ et_status eti_gguf_measure(const et_tokenizer_source *s, et_tokenizer_needs *nee
   ET_CHECK(image < UINT32_MAX, err, ET_INVALID_EXTERNAL_DATA,
            NAME ": expected a vocabulary that needs less than 4 GiB, got %zu merges", v.merges.n);
   needs->image_bytes = (size_t)image;
-  needs->work_bytes +=
-      eti_pattern_work_bytes() + v.longest + eti_builder_hidden_bytes(v.tokens.n) + 64;
+  needs->work_bytes += eti_pattern_work_bytes() + v.longest + eti_builder_hidden_bytes(v.tokens.n) +
+                       eti_letters_work_bytes(v.tokens.n) + 64;
   return ET_OK;
 }
 
@@ -61,8 +61,9 @@ static et_status write_template(const eti_gguf_vocab *v, eti_builder *b) {
   return ET_OK;
 }
 
-et_status eti_gguf_read(const et_tokenizer_source *s, et_span image, et_span work, size_t *bytes,
-                        et_error *err) {
+et_status eti_gguf_read(const et_tokenizer_source *s, const et_tokenizer_needs *needs,
+                        et_span image, et_span work, size_t *bytes, et_error *err) {
+  (void)needs;
   eti_gguf_vocab v;
   eti_builder b;
   ET_TRY(eti_gguf_scan((eti_string){s->file, s->bytes}, &v, err));

@@ -106,6 +106,7 @@ et_status eti_gguf_bpe(eti_gguf_vocab *v, eti_builder *b) {
   ET_TRY(write_tokens(v, pieces, b));
   ET_TRY(eti_builder_byte_ids(b));
   ET_TRY(write_pairs(v, b));
+  ET_TRY(eti_builder_letters(b));
   ET_TRY(eti_builder_spans(b));
   return eti_gguf_added(v, pieces, b);
 }

@@ -4,7 +4,16 @@
 #include "llm/formats/byte_letters.h"
 #include "llm/formats/formats.h"
 
+#include <assert.h>
+
 #define NAME "tokenizer.json"
+
+// The counts must still hold where memory depends on them.
+static et_status check_count(bool holds, et_error *err) {
+  ET_CHECK(holds, err, ET_INVALID_ARGUMENT,
+           NAME ": expected the file that was measured, got another one");
+  return ET_OK;
+}
 
 // ---- tokens
 
@@ -18,23 +27,25 @@ typedef struct token_source {
 static et_status collect_tokens(const eti_hf_parts *p, eti_builder *b, token_source *tokens,
                                 eti_hf_added *added) {
   et_status status;
-  eti_json json = eti_json_over(p->vocab, NAME ", vocab", b->err);
+  eti_json json = eti_json_over(eti_hf_list_text(p, &p->vocab), NAME ", vocab", b->err);
   const bool listed = eti_json_peek(&json) == '[';
   ET_TRY(eti_json_begin(&json, listed ? '[' : '{'));
   for (size_t i = 0; eti_json_next(&json, listed ? ']' : '}', &status); i++) {
     token_source token = {.listed = true};
     int64_t id = 0;
     ET_TRY(eti_hf_vocab_entry(&json, listed, i, &token.raw, &id, &token.score));
+    ET_TRY(check_count(id >= 0 && id < p->n_ids, b->err));
     ET_CHECK(!tokens[id].listed, b->err, ET_INVALID_EXTERNAL_DATA,
              NAME ": expected one token of id %lld, got two", (long long)id);
     tokens[id] = token;
   }
   ET_TRY(status);
-  if (p->n_added == 0) return ET_OK;
-  json = eti_json_over(p->added_tokens, NAME ", added_tokens", b->err);
+  if (p->added.n == 0) return ET_OK;
+  json = eti_json_over(eti_hf_list_text(p, &p->added), NAME ", added_tokens", b->err);
   ET_TRY(eti_json_begin(&json, '['));
   for (size_t i = 0; eti_json_next(&json, ']', &status); i++) {
     ET_TRY(eti_hf_added_entry(&json, &added[i]));
+    ET_TRY(check_count(i < p->added.n && added[i].id >= 0 && added[i].id < p->n_ids, b->err));
     token_source *const token = &tokens[added[i].id];
     token->added = true;
     token->special = added[i].special;
@@ -55,6 +66,7 @@ static et_status write_tokens(const eti_hf_parts *p, eti_builder *b, const token
     const token_source *const token = &tokens[id];
     uint8_t *const text = eti_builder_token_text(b);
     size_t n = 0;
+    ET_TRY(check_count(token->raw.n <= b->size - b->used, b->err));
     if (token->normalized.bytes == NULL) {
       ET_TRY(eti_json_unescape(token->raw, text, &n, b->err));
     } else {
@@ -151,53 +163,94 @@ static et_status read_merge(eti_json *json, uint8_t *to, size_t *n_left, size_t 
     }
     ET_TRY(status);
   }
-  ET_TRY(eti_json_unescape(raw[0], to, n_left, json->err));
-  return eti_json_unescape(raw[1], to + *n_left, n_right, json->err);
+  // Parts that are no UTF-8 are not in the vocabulary.
+  ET_TRY(eti_json_unescape_bytes(raw[0], to, n_left, json->err));
+  return eti_json_unescape_bytes(raw[1], to + *n_left, n_right, json->err);
+}
+
+// The bytes of a merge, both parts together; with the hashes of left, right and both.
+typedef struct merge {
+  uint8_t *text;
+  size_t n_left, n_right;
+  uint64_t hashes[3];
+} merge;
+
+static eti_string merge_part(const merge *m, size_t i) {
+  return i == 0   ? (eti_string){m->text, m->n_left}
+         : i == 1 ? (eti_string){m->text + m->n_left, m->n_right}
+                  : (eti_string){m->text, m->n_left + m->n_right};
+}
+
+static et_status begin_merge(eti_json *json, const eti_vocab *vocab, bool byte_level, merge *m) {
+  ET_TRY(read_merge(json, m->text, &m->n_left, &m->n_right));
+  if (byte_level) {
+    uint8_t *const right = m->text + m->n_left;
+    m->n_left = eti_letters_to_bytes(m->text, m->n_left);
+    m->n_right = eti_letters_to_bytes(right, m->n_right);
+    memmove(m->text + m->n_left, right, m->n_right);
+  }
+  for (size_t i = 0; i < 3; i++) m->hashes[i] = eti_vocab_fetch(vocab, merge_part(m, i));
+  return ET_OK;
+}
+
+// Adds the pairs of n merges, of which the first one has the rank `first`.
+static et_status add_pairs(eti_builder *b, const eti_vocab *vocab, const merge *merges, size_t n,
+                           uint32_t first) {
+  uint32_t ids[ETI_AHEAD][3];
+  for (size_t i = 0; i < n; i++) {
+    for (size_t part = 0; part < 3; part++) {
+      const uint64_t hash = merges[i].hashes[part];
+      ids[i][part] = eti_vocab_find_hash(vocab, merge_part(&merges[i], part), hash);
+      ET_CHECK(ids[i][part] != ETI_NO_TOKEN, b->err, ET_INVALID_EXTERNAL_DATA,
+               NAME
+               ": expected the parts of merge %u and both together in the vocabulary, got a merge "
+               "of others",
+               first + (uint32_t)i);
+    }
+    eti_builder_fetch_pair(b, ids[i][0], ids[i][1]);
+  }
+  for (size_t i = 0; i < n; i++)
+    eti_builder_add_pair(b, ids[i][0], ids[i][1], first + (uint32_t)i, ids[i][2]);
+  return ET_OK;
 }
 
 static et_status write_pairs(const eti_hf_parts *p, eti_builder *b) {
   const bool byte_level = (b->header->flags & ETI_BYTE_LEVEL) != 0;
-  ET_TRY(eti_builder_pairs(b, p->n_merges));
+  ET_TRY(eti_builder_pairs(b, p->merges.n));
   const et_arena before = b->work;
   uint8_t *text;
-  ET_TRY(eti_builder_temporary(b, p->merges.n, 1, &text));
+  ET_TRY(eti_builder_temporary(b, p->merges.end - p->merges.begin, 1, &text));
   const eti_vocab vocab = eti_builder_vocab(b);
-  eti_json json = eti_json_over(p->merges, NAME ", merges", b->err);
+  eti_json json = eti_json_over(eti_hf_list_text(p, &p->merges), NAME ", merges", b->err);
   et_status status;
+  merge merges[ETI_AHEAD];
+  uint32_t rank = 0;
+  size_t n = 0, used = 0;
   ET_TRY(eti_json_begin(&json, '['));
-  for (uint32_t rank = 0; eti_json_next(&json, ']', &status); rank++) {
-    size_t n_left = 0, n_right = 0;
-    ET_TRY(read_merge(&json, text, &n_left, &n_right));
-    if (byte_level) {
-      const size_t n_letters = n_left;
-      n_left = eti_letters_to_bytes(text, n_left);
-      n_right = eti_letters_to_bytes(text + n_letters, n_right);
-      memmove(text + n_left, text + n_letters, n_right);
-    }
-    const uint32_t left = eti_vocab_find(&vocab, (eti_string){text, n_left});
-    const uint32_t right = eti_vocab_find(&vocab, (eti_string){text + n_left, n_right});
-    const uint32_t joined = eti_vocab_find(&vocab, (eti_string){text, n_left + n_right});
-    ET_CHECK(left != ETI_NO_TOKEN && right != ETI_NO_TOKEN && joined != ETI_NO_TOKEN, b->err,
-             ET_INVALID_EXTERNAL_DATA,
-             NAME
-             ": expected the parts of merge %u and both together in the vocabulary, got a merge "
-             "of others",
-             rank);
-    eti_builder_add_pair(b, left, right, rank, joined);
+  while (eti_json_next(&json, ']', &status)) {
+    ET_TRY(check_count(rank + n < p->merges.n, b->err));
+    merges[n].text = text + used;
+    ET_TRY(begin_merge(&json, &vocab, byte_level, &merges[n]));
+    used += merges[n].n_left + merges[n].n_right;
+    if (++n < ETI_AHEAD) continue;
+    ET_TRY(add_pairs(b, &vocab, merges, n, rank));
+    rank += ETI_AHEAD;
+    n = used = 0;
   }
+  ET_TRY(status);
   b->work = before;
-  return status;
+  return add_pairs(b, &vocab, merges, n, rank);
 }
 
 // ---- added tokens
 
 static et_status write_added(const eti_hf_parts *p, eti_builder *b, const eti_hf_added *entries,
                              const token_source *tokens) {
-  if (p->n_added == 0) return ET_OK;
+  if (p->added.n == 0) return ET_OK;
   eti_added_token *added;
-  ET_TRY(eti_builder_temporary(b, p->n_added, sizeof *added, &added));
+  ET_TRY(eti_builder_temporary(b, p->added.n, sizeof *added, &added));
   size_t n = 0;
-  for (size_t i = 0; i < p->n_added; i++) {
+  for (size_t i = 0; i < p->added.n; i++) {
     const eti_hf_added *const entry = &entries[i];
     eti_string text = tokens[entry->id].normalized;
     if (!entry->normalized) ET_TRY(eti_hf_text(b, entry->content, &text));
@@ -238,6 +291,18 @@ static et_status model_of(const eti_hf_parts *p, eti_builder *b) {
   return ET_OK;
 }
 
+// Letters that are left out make those beside them neighbours, wherever tokens end; and Unigram
+// scores bytes, of which letters say nothing.
+static et_status write_letters(eti_builder *b) {
+  const bool unigram = b->header->model == ETI_UNIGRAM;
+  const bool byte_level = (b->header->flags & ETI_BYTE_LEVEL) != 0;
+  const bool has_bytes = eti_image_count(b->header, ETI_SECTION_BYTE_IDS) > 0;
+  if (b->header->model == ETI_BPE && byte_level) ET_TRY(eti_builder_letters(b));
+  if (unigram && byte_level) return ET_OK;
+  if (!unigram && b->header->unknown == ETI_NO_TOKEN && !has_bytes) return ET_OK;
+  return eti_builder_spans(b);
+}
+
 static et_status read_parts(const eti_hf_parts *p, et_span image, et_span work, size_t *bytes,
                             et_error *err) {
   eti_builder b;
@@ -247,7 +312,7 @@ static et_status read_parts(const eti_hf_parts *p, et_span image, et_span work, 
   token_source *tokens;
   eti_hf_added *added;
   ET_TRY(eti_builder_temporary(&b, p->n_ids, sizeof *tokens, &tokens));
-  ET_TRY(eti_builder_temporary(&b, p->n_added + 1, sizeof *added, &added));
+  ET_TRY(eti_builder_temporary(&b, p->added.n + 1, sizeof *added, &added));
   memset(tokens, 0, p->n_ids * sizeof *tokens);
   ET_TRY(collect_tokens(p, &b, tokens, added));
   ET_TRY(write_tokens(p, &b, tokens));
@@ -257,26 +322,31 @@ static et_status read_parts(const eti_hf_parts *p, et_span image, et_span work, 
   ET_TRY(write_affix(&b, b.header->model == ETI_BPE ? p->suffix : p->prefix));
   if (b.header->model == ETI_UNIGRAM) ET_TRY(write_scores(&b, tokens));
   if (b.header->model == ETI_BPE) ET_TRY(write_pairs(p, &b));
-  // Letters that are left out make those beside them neighbours, wherever tokens end.
-  if (b.header->model == ETI_UNIGRAM || b.header->unknown != ETI_NO_TOKEN ||
-      eti_image_count(b.header, ETI_SECTION_BYTE_IDS) > 0)
-    ET_TRY(eti_builder_spans(&b));
+  ET_TRY(write_letters(&b));
   ET_TRY(write_added(p, &b, added, tokens));
   ET_TRY(eti_hf_template(p, &b));
   return eti_builder_end(&b, bytes);
 }
 
+// The lists that measuring found are kept in the needs of the caller.
+static_assert(sizeof(eti_hf_known) <= sizeof((et_tokenizer_needs *)0)->found, "private fields");
+
 et_status eti_hf_measure(const et_tokenizer_source *source, et_tokenizer_needs *needs,
                          et_error *err) {
   eti_hf_parts parts;
-  ET_TRY(eti_hf_scan((eti_string){source->file, source->bytes}, &parts, err));
+  const eti_hf_known none = {0};
+  ET_TRY(eti_hf_scan((eti_string){source->file, source->bytes}, &none, &parts, err));
   eti_hf_sizes(&parts, &needs->image_bytes, &needs->work_bytes);
+  const eti_hf_known known = {parts.vocab, parts.merges};
+  memcpy(needs->found, &known, sizeof known);
   return ET_OK;
 }
 
-et_status eti_hf_json_read(const et_tokenizer_source *source, et_span image, et_span work,
-                           size_t *bytes, et_error *err) {
+et_status eti_hf_json_read(const et_tokenizer_source *source, const et_tokenizer_needs *needs,
+                           et_span image, et_span work, size_t *bytes, et_error *err) {
   eti_hf_parts parts;
-  ET_TRY(eti_hf_scan((eti_string){source->file, source->bytes}, &parts, err));
+  eti_hf_known known;
+  memcpy(&known, needs->found, sizeof known);
+  ET_TRY(eti_hf_scan((eti_string){source->file, source->bytes}, &known, &parts, err));
   return read_parts(&parts, image, work, bytes, err);
 }

@@ -8,23 +8,38 @@
 #include "llm/formats/json.h"
 #include "llm/tokenizer/build.h"
 
+// The vocabulary or the merges: the place of the list in the file, and what was counted in it.
+typedef struct eti_hf_list {
+  size_t begin, end, n, text_bytes, longest, end_id;  // end_id: the greatest id and 1
+} eti_hf_list;
+
+// The lists of a file that was scanned before.
+typedef struct eti_hf_known {
+  eti_hf_list vocab, merges;
+} eti_hf_known;
+
 // The parts of a tokenizer.json, as values of JSON; empty if they are missing or null.
 typedef struct eti_hf_parts {
-  eti_string added_tokens, normalizer, pre_tokenizer, post_processor, decoder;
+  eti_string file, normalizer, pre_tokenizer, post_processor, decoder;
+  eti_hf_list added;
   // of the model
-  eti_string type, vocab, merges, unk_token, suffix, prefix;
+  eti_string type, unk_token, suffix, prefix;
+  eti_hf_list vocab, merges;
   bool byte_fallback, fuse_unk, ignore_merges;
   int64_t unk_id, max_letters;
-  // counted
-  size_t n_vocab, n_merges, n_added, text_bytes, longest;
-  int64_t greatest_id;
+  // of the vocabulary and added tokens
+  size_t text_bytes, longest;
   uint32_t n_ids;
 } eti_hf_parts;
 
-// Finds and counts the parts.
-et_status eti_hf_scan(eti_string json, eti_hf_parts *parts, et_error *err);
+// Finds and counts the parts. Lists that begin where those of `known` begin are not read again.
+et_status eti_hf_scan(eti_string json, const eti_hf_known *known, eti_hf_parts *parts,
+                      et_error *err);
 // Bytes that the image and the temporary memory need at most.
 void eti_hf_sizes(const eti_hf_parts *parts, size_t *image_bytes, size_t *work_bytes);
+static inline eti_string eti_hf_list_text(const eti_hf_parts *p, const eti_hf_list *list) {
+  return (eti_string){p->file.bytes + list->begin, list->end - list->begin};
+}
 // An entry of the vocabulary: "token": id, or ["token", score] whose id is its place i.
 et_status eti_hf_vocab_entry(eti_json *json, bool listed, size_t i, eti_string *raw, int64_t *id,
                              double *score);

@@ -21,11 +21,19 @@ eti_json eti_json_over(eti_string text, const char *name, et_error *err) {
 }
 
 static void skip_space(eti_json *json) {
-  while (json->at < json->text.n) {
-    const uint8_t c = json->text.bytes[json->at];
-    if (c != ' ' && c != '\n' && c != '\r' && c != '\t') return;
-    json->at++;
+  static const char INDENT[8] = "        ";
+  const uint8_t *const bytes = json->text.bytes;
+  const size_t n = json->text.n;
+  size_t at = json->at;
+  while (at < n && bytes[at] <= ' ') {
+    if (n - at >= sizeof INDENT && memcmp(bytes + at, INDENT, sizeof INDENT) == 0) {
+      at += sizeof INDENT;
+      continue;
+    }
+    if (bytes[at] != ' ' && bytes[at] != '\n' && bytes[at] != '\r' && bytes[at] != '\t') break;
+    at++;
   }
+  json->at = at;
 }
 
 char eti_json_peek(eti_json *json) {
@@ -74,13 +82,17 @@ et_status eti_json_key(eti_json *json, eti_string *key) {
   return take(json, ':') ? ET_OK : FAIL_AT(json, "':'");
 }
 
-// Whether the eight bytes at p have neither '"' nor '\\'.
-static bool plain_letters(const uint8_t *p) {
+// The bytes at p, up to eight, before the first one that is '"' or '\\'.
+static size_t plain_bytes(const uint8_t *p) {
   const uint64_t ones = 0x0101010101010101u, tops = ones << 7;
-  uint64_t eight;
-  memcpy(&eight, p, sizeof eight);
+  uint64_t eight = 0;
+  for (size_t i = 0; i < 8; i++) eight |= (uint64_t)p[i] << (8 * i);  // one load
   const uint64_t quotes = eight ^ ones * '"', slashes = eight ^ ones * '\\';
-  return (((quotes - ones) & ~quotes) | ((slashes - ones) & ~slashes)) & tops ? false : true;
+  // The lowest bit that is set is right; those above it may be wrong.
+  uint64_t found = (((quotes - ones) & ~quotes) | ((slashes - ones) & ~slashes)) & tops;
+  if (found == 0) return 8;
+  found &= 0 - found;
+  return (size_t)((((found >> 7) - 1) & ones) * ones >> 56);
 }
 
 et_status eti_json_string(eti_json *json, eti_string *raw) {
@@ -88,7 +100,7 @@ et_status eti_json_string(eti_json *json, eti_string *raw) {
   const uint8_t *const begin = json->text.bytes + json->at, *p = begin;
   const uint8_t *const end = json->text.bytes + json->text.n;
   for (;;) {
-    while (end - p >= 8 && plain_letters(p)) p += 8;
+    for (size_t n = 8; n == 8 && end - p >= 8; p += n) n = plain_bytes(p);
     if (p >= end || *p == '"') break;
     p += *p == '\\' ? 2 : 1;
   }
@@ -221,7 +233,7 @@ static uint32_t unicode_escape(eti_string raw, size_t *at) {
   return 0x10000 + ((high - 0xD800) << 10 | (low - 0xDC00));
 }
 
-et_status eti_json_unescape(eti_string raw, uint8_t *to, size_t *n, et_error *err) {
+et_status eti_json_unescape_bytes(eti_string raw, uint8_t *to, size_t *n, et_error *err) {
   static const char ESCAPES[] = "\"\\/bfnrt", MEANT[] = "\"\\/\b\f\n\r\t";
   size_t at = 0, end = 0;
   while (at < raw.n) {
@@ -243,9 +255,14 @@ et_status eti_json_unescape(eti_string raw, uint8_t *to, size_t *n, et_error *er
              "JSON: expected an escape such as \\n or \\u00e9, got another one");
     end += eti_utf8_write(code_point, to + end);
   }
-  const size_t valid = eti_utf8_valid_bytes((eti_string){to, end});
-  ET_CHECK(valid == end, err, ET_INVALID_EXTERNAL_DATA,
-           "JSON: expected UTF-8 in a string, got byte %d", to[valid]);
   *n = end;
+  return ET_OK;
+}
+
+et_status eti_json_unescape(eti_string raw, uint8_t *to, size_t *n, et_error *err) {
+  ET_TRY(eti_json_unescape_bytes(raw, to, n, err));
+  const size_t valid = eti_utf8_valid_bytes((eti_string){to, *n});
+  ET_CHECK(valid == *n, err, ET_INVALID_EXTERNAL_DATA,
+           "JSON: expected UTF-8 in a string, got byte %d", to[valid]);
   return ET_OK;
 }

@@ -70,8 +70,9 @@ et_status eti_llama2c_measure(const et_tokenizer_source *s, et_tokenizer_needs *
   return eti_piece_sizes(&counts, NAME, &needs->image_bytes, &needs->work_bytes, err);
 }
 
-et_status eti_llama2c_read(const et_tokenizer_source *s, et_span image, et_span work, size_t *bytes,
-                           et_error *err) {
+et_status eti_llama2c_read(const et_tokenizer_source *s, const et_tokenizer_needs *needs,
+                           et_span image, et_span work, size_t *bytes, et_error *err) {
+  (void)needs;
   eti_piece_counts counts;
   eti_builder b;
   eti_piece *pieces;

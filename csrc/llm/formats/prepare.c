@@ -43,13 +43,14 @@ static et_status format_of(const et_tokenizer_source *source, et_tokenizer_forma
 et_status et_tokenizer_measure(const et_tokenizer_source *source, et_tokenizer_needs *needs,
                                et_error *err) {
   et_tokenizer_format format;
+  *needs = (et_tokenizer_needs){0, 0, {0}};
   ET_TRY(format_of(source, &format, err));
   return FORMATS[format].measure(source, needs, err);
 }
 
-et_status et_tokenizer_prepare(const et_tokenizer_source *source, et_span image, et_span work,
-                               size_t *bytes, et_error *err) {
+et_status et_tokenizer_prepare(const et_tokenizer_source *source, const et_tokenizer_needs *needs,
+                               et_span image, et_span work, size_t *bytes, et_error *err) {
   et_tokenizer_format format;
   ET_TRY(format_of(source, &format, err));
-  return FORMATS[format].read(source, image, work, bytes, err);
+  return FORMATS[format].read(source, needs, image, work, bytes, err);
 }

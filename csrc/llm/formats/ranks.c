@@ -66,6 +66,7 @@ et_status eti_ranks_read(const eti_rank_file *f, eti_builder *b, size_t *bytes) 
   ET_TRY(eti_builder_index(b));
   ET_TRY(eti_builder_byte_ids(b));
   ET_TRY(check_bytes(b));
+  ET_TRY(eti_builder_letters(b));
   ET_TRY(eti_builder_spans(b));
   ET_TRY(write_added(f, b, first_special));
   return eti_builder_end(b, bytes);
@@ -77,5 +78,6 @@ void eti_ranks_sizes(size_t n_tokens, size_t text_bytes, size_t n_special, size_
   *image_bytes =
       65536 + 4 * 65536 + text_bytes + 2 * special_bytes + n * (size_t)48 + n_special * (size_t)64;
   *work_bytes = eti_pattern_work_bytes() + 65536 + n_tokens * sizeof(eti_ranked) +
+                eti_letters_work_bytes(n) +
                 n_special * (sizeof(eti_added_token) + sizeof(eti_string));
 }

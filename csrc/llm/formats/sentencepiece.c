@@ -134,8 +134,9 @@ et_status eti_sentencepiece_measure(const et_tokenizer_source *s, et_tokenizer_n
   return eti_piece_sizes(&f.counts, NAME, &needs->image_bytes, &needs->work_bytes, err);
 }
 
-et_status eti_sentencepiece_read(const et_tokenizer_source *s, et_span image, et_span work,
-                                 size_t *bytes, et_error *err) {
+et_status eti_sentencepiece_read(const et_tokenizer_source *s, const et_tokenizer_needs *needs,
+                                 et_span image, et_span work, size_t *bytes, et_error *err) {
+  (void)needs;
   static const eti_model MODELS[] = {
       [UNIGRAM] = ETI_UNIGRAM, [BPE] = ETI_BPE, [WORD] = ETI_WORDLEVEL, [CHAR] = ETI_BPE};
   model_file f;

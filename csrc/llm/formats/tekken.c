@@ -164,8 +164,9 @@ static et_status read_special(const tekken_parts *p, eti_builder *b, eti_string 
   return status;
 }
 
-et_status eti_tekken_read(const et_tokenizer_source *s, et_span image, et_span work, size_t *bytes,
-                          et_error *err) {
+et_status eti_tekken_read(const et_tokenizer_source *s, const et_tokenizer_needs *needs,
+                          et_span image, et_span work, size_t *bytes, et_error *err) {
+  (void)needs;
   tekken_parts p;
   eti_builder b;
   ET_TRY(scan(s, &p, err));

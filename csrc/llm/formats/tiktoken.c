@@ -72,8 +72,9 @@ et_status eti_tiktoken_measure(const et_tokenizer_source *s, et_tokenizer_needs 
   return ET_OK;
 }
 
-et_status eti_tiktoken_read(const et_tokenizer_source *s, et_span image, et_span work,
-                            size_t *bytes, et_error *err) {
+et_status eti_tiktoken_read(const et_tokenizer_source *s, const et_tokenizer_needs *needs,
+                            et_span image, et_span work, size_t *bytes, et_error *err) {
+  (void)needs;
   eti_builder b;
   eti_rank_file file = {.n_special = s->n_special};
   const char *const pattern = s->pattern == NULL ? DEFAULT_PATTERN : s->pattern;

@@ -37,6 +37,10 @@ size_t eti_utf8_valid_bytes(eti_string text) {
         continue;
       }
     }
+    if (text.bytes[i] < 0x80) {
+      i++;
+      continue;
+    }
     const eti_string rest = {text.bytes + i, text.n - i};
     const size_t n = eti_utf8_beginning_bytes(rest);
     if (n == 0 || n < eti_utf8_bytes(rest.bytes[0])) return i;

@@ -1,32 +1,8 @@
 #include "llm/tokenizer/bpe.h"
 
-#define NEVER UINT32_MAX  // no pair has this rank
-
 enum { SHORT = 32 };
 
-typedef struct joining {
-  uint32_t rank, id;
-} joining;
-
-static inline joining joining_of(const eti_vocab *v, const uint8_t *word, uint32_t begin,
-                                 eti_symbol left, eti_symbol right) {
-  if (v->n_pairs > 0) {
-    const eti_pair_slot pair = eti_vocab_pair(v, left.id, right.id);
-    return (joining){pair.joined == ETI_NO_TOKEN ? NEVER : pair.rank, pair.joined};
-  }
-  const uint32_t id = eti_vocab_find(v, (eti_string){word + begin, right.end - begin});
-  if (id == ETI_NO_TOKEN) return (joining){NEVER, id};
-  return (joining){v->ranks == NULL ? id : v->ranks[id], id};
-}
-
 // ---- symbols
-
-eti_unit eti_unit_at(const eti_tokenizer_image *image, eti_string text, size_t at) {
-  const uint8_t *const p = text.bytes + at;
-  const size_t bytes = (image->header->flags & ETI_BYTE_LEVEL) != 0 ? 1 : eti_utf8_bytes(*p);
-  if (bytes == 1 || bytes > text.n - at) return (eti_unit){*p, 1};
-  return (eti_unit){eti_utf8_at(p), (uint32_t)bytes};
-}
 
 // The tokens of the bytes of a letter; 0 if one is missing.
 static size_t byte_symbols(const eti_tokenizer_image *image, eti_string letter, uint32_t end,
@@ -39,20 +15,34 @@ static size_t byte_symbols(const eti_tokenizer_image *image, eti_string letter, 
   return letter.n;
 }
 
+// The token of a byte, or of a letter of *bytes bytes that BPE joins first of all.
+static uint32_t byte_or_letter(const eti_tokenizer_image *image, eti_string rest, size_t *bytes) {
+  const size_t n = eti_utf8_bytes(rest.bytes[0]);
+  if (n > 1 && n <= rest.n && image->letters != NULL) {
+    const uint32_t id = eti_vocab_find(&image->vocab, (eti_string){rest.bytes, n});
+    *bytes = n;
+    if (id != ETI_NO_TOKEN && eti_bit_of(image->letters, id)) return id;
+  }
+  *bytes = 1;
+  return image->byte_ids[rest.bytes[0]];
+}
+
 size_t eti_bpe_symbols(const eti_tokenizer_image *image, eti_string word, eti_symbol *symbols) {
   const eti_image_header *const h = image->header;
   size_t n = 0;
   bool unknown = false;  // the last symbol is the unknown token
   for (size_t at = 0, bytes; at < word.n; at += bytes) {
-    bytes = (h->flags & ETI_BYTE_LEVEL) != 0 ? 1 : eti_utf8_bytes(word.bytes[at]);
-    if (bytes > word.n - at) bytes = word.n - at;
-    const eti_string letter = {word.bytes + at, bytes};
+    const eti_string rest = {word.bytes + at, word.n - at};
+    uint32_t id;
+    if ((h->flags & ETI_BYTE_LEVEL) != 0) {
+      id = byte_or_letter(image, rest, &bytes);
+    } else {
+      bytes = eti_utf8_bytes(*rest.bytes);
+      if (bytes > rest.n) bytes = rest.n;
+      id = eti_vocab_find(&image->vocab, (eti_string){rest.bytes, bytes});
+    }
+    const eti_string letter = {rest.bytes, bytes};
     const uint32_t end = (uint32_t)(at + bytes);
-    uint32_t id = ETI_NO_TOKEN;
-    if ((h->flags & ETI_BYTE_LEVEL) != 0)
-      id = image->byte_ids[word.bytes[at]];
-    else
-      id = eti_vocab_find(&image->vocab, letter);
     if ((h->flags & ETI_JOIN_UNKNOWN) != 0) {
       symbols[n++] = (eti_symbol){id, end};
       continue;
@@ -80,32 +70,32 @@ size_t eti_bpe_symbols(const eti_tokenizer_image *image, eti_string word, eti_sy
 // The least rank is searched anew for each join: for a few symbols nothing is faster.
 static size_t join_short(const eti_vocab *v, const uint8_t *word, uint32_t begin, eti_symbol *s,
                          size_t n) {
-  joining next[SHORT];  // [i]: symbols i and i + 1
+  eti_joining next[SHORT];  // [i]: symbols i and i + 1
   for (size_t i = 0; i + 1 < n; i++)
-    next[i] = joining_of(v, word, i == 0 ? begin : s[i - 1].end, s[i], s[i + 1]);
+    next[i] = eti_joining_of(v, word, i == 0 ? begin : s[i - 1].end, s[i], s[i + 1]);
   for (;;) {
     size_t least = 0;
     for (size_t i = 1; i + 1 < n; i++)
       if (next[i].rank < next[least].rank) least = i;
-    if (n < 2 || next[least].rank == NEVER) return n;
+    if (n < 2 || next[least].rank == ETI_NEVER) return n;
     s[least] = (eti_symbol){next[least].id, s[least + 1].end};
     n--;
     memmove(s + least + 1, s + least + 2, (n - least - 1) * sizeof *s);
     if (least + 1 < n) {
       memmove(next + least + 1, next + least + 2, (n - least - 2) * sizeof *next);
       next[least] =
-          joining_of(v, word, least == 0 ? begin : s[least - 1].end, s[least], s[least + 1]);
+          eti_joining_of(v, word, least == 0 ? begin : s[least - 1].end, s[least], s[least + 1]);
     }
     if (least > 0)
       next[least - 1] =
-          joining_of(v, word, least == 1 ? begin : s[least - 2].end, s[least - 1], s[least]);
+          eti_joining_of(v, word, least == 1 ? begin : s[least - 2].end, s[least - 1], s[least]);
   }
 }
 
 // ---- long words: a list of symbols, and a heap of pairs
 
 // Symbols are linked; `before` and `after` are n at the ends of the list. A symbol that was joined
-// to the one before it has the rank NEVER, as the last one.
+// to the one before it has the rank ETI_NEVER, as the last one.
 typedef struct long_word {
   const eti_vocab *v;
   const uint8_t *word;
@@ -137,13 +127,13 @@ static uint64_t take_least(long_word *w) {
 // Finds the pair that begins with a symbol, and puts it on the heap if there is one.
 static void update(long_word *w, uint32_t left) {
   const uint32_t right = w->after[left], before = w->before[left];
-  w->rank[left] = NEVER;
+  w->rank[left] = ETI_NEVER;
   if (right == w->n) return;
   const uint32_t begin = before == w->n ? w->begin : w->s[before].end;
-  const joining next = joining_of(w->v, w->word, begin, w->s[left], w->s[right]);
+  const eti_joining next = eti_joining_of(w->v, w->word, begin, w->s[left], w->s[right]);
   w->rank[left] = next.rank;
   w->joined[left] = next.id;
-  if (next.rank == NEVER) return;
+  if (next.rank == ETI_NEVER) return;
   w->heap[w->n_heap] = (uint64_t)next.rank << 32 | left;
   sift_up(w->heap, w->n_heap++);
 }
@@ -152,7 +142,7 @@ static void join_pair(long_word *w, uint32_t left) {
   const uint32_t right = w->after[left], behind = w->after[right], before = w->before[left];
   w->s[left] = (eti_symbol){w->joined[left], w->s[right].end};
   w->after[left] = behind;
-  w->rank[right] = NEVER;
+  w->rank[right] = ETI_NEVER;
   if (behind != w->n) w->before[behind] = left;
   update(w, left);
   if (before != w->n) update(w, before);

@@ -10,12 +10,35 @@ typedef struct eti_symbol {
   uint32_t id, end;
 } eti_symbol;
 
-// A byte of a text, or a letter if tokens have letters. A letter that is cut off at the end has
-// the bytes that are left.
-typedef struct eti_unit {
+// A letter of a text: its code point, or its first byte if it is cut off at the end of the text.
+typedef struct eti_letter {
   uint32_t value, bytes;
-} eti_unit;
-eti_unit eti_unit_at(const eti_tokenizer_image *image, eti_string text, size_t at);
+} eti_letter;
+
+static inline eti_letter eti_letter_at(eti_string text, size_t at) {
+  const uint8_t *const p = text.bytes + at;
+  const size_t bytes = eti_utf8_bytes(*p);
+  if (bytes == 1 || bytes > text.n - at) return (eti_letter){*p, 1};
+  return (eti_letter){eti_utf8_at(p), (uint32_t)bytes};
+}
+
+// The rank of a pair of neighbours, and the token that they become: ETI_NEVER if they are no pair.
+// The left one begins at byte `begin` of the word.
+#define ETI_NEVER UINT32_MAX
+typedef struct eti_joining {
+  uint32_t rank, id;
+} eti_joining;
+
+static inline eti_joining eti_joining_of(const eti_vocab *v, const uint8_t *word, uint32_t begin,
+                                         eti_symbol left, eti_symbol right) {
+  if (v->n_pairs > 0) {
+    const eti_pair_slot pair = eti_vocab_pair(v, left.id, right.id);
+    return (eti_joining){pair.joined == ETI_NO_TOKEN ? ETI_NEVER : pair.rank, pair.joined};
+  }
+  const uint32_t id = eti_vocab_find(v, (eti_string){word + begin, right.end - begin});
+  if (id == ETI_NO_TOKEN) return (eti_joining){ETI_NEVER, id};
+  return (eti_joining){v->ranks == NULL ? id : v->ranks[id], id};
+}
 
 // The symbols that joining begins with: bytes, or letters; at most one for each byte of the word.
 // A letter that is no token is the tokens of its bytes, or the unknown token, or left out.

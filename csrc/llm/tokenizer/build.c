@@ -154,6 +154,12 @@ static void insert(eti_token_slot *slots, uint32_t mask, uint64_t hash, uint32_t
   slots[at] = (eti_token_slot){(uint32_t)hash, (uint32_t)(hash >> 32), id};
 }
 
+static bool is_found(const eti_builder *b, eti_token_kind kind) {
+  const bool reserved = kind == ETI_TOKEN_BYTE || kind == ETI_TOKEN_UNKNOWN;
+  return kind != ETI_TOKEN_SPECIAL && kind != ETI_TOKEN_UNUSED && kind != ETI_TOKEN_ADDED &&
+         !(reserved && b->hides_reserved);
+}
+
 et_status eti_builder_index(eti_builder *b) {
   const size_t n_slots = table_slots(b->header->n_tokens + 1);
   eti_token_slot *slots;
@@ -161,14 +167,16 @@ et_status eti_builder_index(eti_builder *b) {
   memset(slots, 0xFF, n_slots * sizeof *slots);
   const eti_vocab vocab = eti_builder_vocab(b);
   const uint8_t *const kinds = eti_image_section(b->header, ETI_SECTION_KINDS);
-  for (uint32_t id = 0; id < vocab.n; id++) {
-    const bool reserved = kinds[id] == ETI_TOKEN_BYTE || kinds[id] == ETI_TOKEN_UNKNOWN;
-    if (kinds[id] == ETI_TOKEN_SPECIAL || kinds[id] == ETI_TOKEN_UNUSED ||
-        kinds[id] == ETI_TOKEN_ADDED || (reserved && b->hides_reserved))
-      continue;
-    const eti_string text = eti_vocab_text(&vocab, id);
-    if (eti_vocab_find(&vocab, text) == ETI_NO_TOKEN)
-      insert(slots, vocab.slot_mask, eti_token_hash(text), id);
+  uint64_t hashes[ETI_AHEAD];
+  for (uint32_t i = 0; i < vocab.n + ETI_AHEAD; i++) {
+    uint64_t *const hash = &hashes[i % ETI_AHEAD];
+    const uint32_t id = i - ETI_AHEAD;  // its hash was made before
+    if (i >= ETI_AHEAD && is_found(b, (eti_token_kind)kinds[id])) {
+      const eti_string text = eti_vocab_text(&vocab, id);
+      if (eti_vocab_find_hash(&vocab, text, *hash) == ETI_NO_TOKEN)
+        insert(slots, vocab.slot_mask, *hash, id);
+    }
+    if (i < vocab.n) *hash = eti_vocab_fetch(&vocab, eti_vocab_text(&vocab, i));
   }
   return ET_OK;
 }
@@ -255,6 +263,12 @@ et_status eti_builder_pairs(eti_builder *b, size_t n) {
   return ET_OK;
 }
 
+void eti_builder_fetch_pair(const eti_builder *b, uint32_t left, uint32_t right) {
+  const uint32_t mask = eti_image_count(b->header, ETI_SECTION_PAIRS) - 1;
+  const eti_pair_slot *const slots = eti_image_section(b->header, ETI_SECTION_PAIRS);
+  __builtin_prefetch(&slots[eti_pair_hash(left, right) & mask]);
+}
+
 void eti_builder_add_pair(eti_builder *b, uint32_t left, uint32_t right, uint32_t rank,
                           uint32_t joined) {
   const uint32_t mask = eti_image_count(b->header, ETI_SECTION_PAIRS) - 1;
@@ -264,25 +278,6 @@ void eti_builder_add_pair(eti_builder *b, uint32_t left, uint32_t right, uint32_
     if (slots[at].left == left && slots[at].right == right) return;
   slots[at] = (eti_pair_slot){left, right, rank, joined};
   b->header->n_pairs++;
-}
-
-et_status eti_builder_spans(eti_builder *b) {
-  uint32_t *bits;
-  ET_TRY(eti_builder_section(b, ETI_SECTION_SPANS, ETI_SPAN_BITS / 32, &bits));
-  const eti_tokenizer_image image = eti_image_parts(b->header);
-  for (uint32_t id = 0; id < image.vocab.n; id++) {
-    const eti_string text = eti_vocab_text(&image.vocab, id);
-    if (image.kinds[id] == ETI_TOKEN_SPECIAL || text.n == 0) continue;
-    eti_unit left = eti_unit_at(&image, text, 0);
-    for (size_t at = left.bytes; at < text.n;) {
-      const eti_unit right = eti_unit_at(&image, text, at);
-      const uint32_t bit = eti_span_bit(left.value, right.value);
-      bits[bit / 32] |= 1u << (bit % 32);
-      left = right;
-      at += right.bytes;
-    }
-  }
-  return ET_OK;
 }
 
 // ---- added tokens

@@ -7,7 +7,8 @@
 #include "runtime/arena.h"
 #include "runtime/check.h"
 
-enum { ETI_LISTS = 3 };  // normalizers, splitters and decoders
+enum { ETI_LISTS = 3 };   // normalizers, splitters and decoders
+enum { ETI_AHEAD = 16 };  // items whose slots are fetched before they are used
 
 typedef struct eti_builder {
   eti_image_header *header;
@@ -61,10 +62,15 @@ et_status eti_builder_byte_ids(eti_builder *b);
 // Makes ETI_SECTION_PIECES of the tokens that `wanted` holds for, by id.
 et_status eti_builder_pieces(eti_builder *b, const bool *wanted);
 
-// Begins the table of at most n pairs; adds one, of which the first of equal ones counts.
+// Begins the table of at most n pairs; adds one, of which the first of equal ones counts. Its slot
+// may be fetched ahead.
 et_status eti_builder_pairs(eti_builder *b, size_t n);
+void eti_builder_fetch_pair(const eti_builder *b, uint32_t left, uint32_t right);
 void eti_builder_add_pair(eti_builder *b, uint32_t left, uint32_t right, uint32_t rank,
                           uint32_t joined);
+// Makes ETI_SECTION_LETTERS, of the tokens of bytes and the pairs, which come before.
+et_status eti_builder_letters(eti_builder *b);
+size_t eti_letters_work_bytes(size_t n_tokens);
 // Makes ETI_SECTION_SPANS.
 et_status eti_builder_spans(eti_builder *b);
 

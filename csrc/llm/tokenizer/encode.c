@@ -159,6 +159,7 @@ et_status et_tokenizer_encode(const et_tokenizer *t, const char *text, size_t n,
   const eti_step_record *const splitters = eti_image_section(h, ETI_SECTION_SPLITTERS);
   for (uint32_t i = 0; i < eti_image_count(h, ETI_SECTION_SPLITTERS); i++)
     e.searches[i] = eti_search_of(h, &splitters[i]);
+  e.splits = eti_splits_words(&e.image);
   ET_TRY(begin_cache(&e, n));
   const added_search search = begin_search(h);
   if (options->around) ET_TRY(emit_all(&e, ETI_SECTION_PREFIX));

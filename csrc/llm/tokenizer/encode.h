@@ -11,6 +11,8 @@
 enum { ETI_CACHED_BYTES = 16, ETI_CACHE_SLOTS = 8192 };
 enum { ETI_WAY_BYTES = 16 };  // scratch of a unigram model for each byte of a word, and one more
 
+#define ETI_CACHED_PART 0x80000000u  // of a word: with n_bytes, since a whole word may be one token
+
 // A word that was encoded before, and the place of its ids among the ids of this text.
 typedef struct eti_cached_word {
   uint64_t bytes[ETI_CACHED_BYTES / 8];
@@ -25,6 +27,7 @@ typedef struct eti_encoder {
   size_t n_ids, capacity;
   eti_cached_word *cache;  // [cache_mask + 1]; NULL for short texts
   size_t cache_mask;
+  bool splits;  // words are split where no token spans the border of two letters
   et_arena scratch;
   et_error *err;
 } eti_encoder;
@@ -46,6 +49,8 @@ size_t eti_normalized_bytes(const eti_image_header *header, size_t n, size_t *sc
 // Splits a piece, and encodes the words. `first`: the piece begins the text of the user.
 et_status eti_encode_piece(eti_encoder *e, eti_string piece, bool first);
 et_status eti_encode_word(eti_encoder *e, eti_string word);
+// Whether the parts of words between borders that no token spans can be encoded one by one.
+bool eti_splits_words(const eti_tokenizer_image *image);
 // A part of a text without a token: the tokens of its bytes, if all are there, or the unknown one.
 et_status eti_encode_unknown(eti_encoder *e, eti_string part);
 // A word by the models that join nothing (models.c).

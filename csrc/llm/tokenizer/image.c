@@ -171,6 +171,7 @@ static et_status verify(const eti_image_header *h, et_error *err) {
   ET_TRY(verify_count(h, ETI_SECTION_KINDS, n, false, err));
   ET_TRY(verify_count(h, ETI_SECTION_RANKS, n, true, err));
   ET_TRY(verify_count(h, ETI_SECTION_SPANS, ETI_SPAN_BITS / 32, true, err));
+  ET_TRY(verify_count(h, ETI_SECTION_LETTERS, (n + 31) / 32, true, err));
   ET_TRY(verify_count(h, ETI_SECTION_BYTE_IDS, 256, (h->flags & ETI_BYTE_LEVEL) == 0, err));
   ET_TRY(verify_count(h, ETI_SECTION_SCORES, n + 1, h->model != ETI_UNIGRAM, err));
   ET_TRY(verify_range(h, h->affix, h->affix_bytes, err));
@@ -202,6 +203,7 @@ eti_tokenizer_image eti_image_parts(const eti_image_header *h) {
       .kinds = eti_image_section(h, ETI_SECTION_KINDS),
       .byte_ids = optional_section(h, ETI_SECTION_BYTE_IDS),
       .spans = optional_section(h, ETI_SECTION_SPANS),
+      .letters = optional_section(h, ETI_SECTION_LETTERS),
       .scores = optional_section(h, ETI_SECTION_SCORES),
       .vocab =
           {

@@ -11,7 +11,7 @@
 
 enum {
   ETI_IMAGE_MAGIC = 0x4B545445,  // "ETTK"
-  ETI_IMAGE_VERSION = 1,
+  ETI_IMAGE_VERSION = 2,
   ETI_MAX_STEPS = 16,  // of one list
 };
 
@@ -24,25 +24,26 @@ typedef enum eti_model {
 } eti_model;
 
 // X(enumerator, bytes of an item)
-#define ETI_SECTION_LIST(X)                                                                  \
-  X(ENDS, 4)         /* of tokens in BYTES */                                                \
-  X(BYTES, 1)        /* of all tokens, in the order of ids */                                \
-  X(KINDS, 1)        /* eti_token_kind, by id */                                             \
-  X(SLOTS, 12)       /* eti_token_slot */                                                    \
-  X(PAIRS, 16)       /* eti_pair_slot */                                                     \
-  X(RANKS, 4)        /* by id; left out if a token's rank is its id */                       \
-  X(SPANS, 4)        /* bits of eti_span_bit: some token has these two units side by side */ \
-  X(BYTE_IDS, 4)     /* the token of each byte; none if BPE begins with letters */           \
-  X(SCORES, 8)       /* f64, by id, and that of an unknown letter (unigram) */               \
-  X(PIECES, 16)      /* eti_pair_slot: a trie of user-defined pieces (pieces.h) */           \
-  X(ADDED, 16)       /* eti_added_token */                                                   \
-  X(ADDED_SLOTS, 12) /* eti_token_slot, whose ids are places in ADDED */                     \
-  X(ADDED_SIZES, 4)  /* the different numbers of bytes of added tokens, greatest first */    \
-  X(ADDED_PAIRS, 4)  /* bits, by the two bytes that an added token begins with */            \
-  X(NORMALIZERS, 32) /* eti_step_record */                                                   \
-  X(SPLITTERS, 32)   /* eti_step_record */                                                   \
-  X(DECODERS, 32)    /* eti_step_record */                                                   \
-  X(PREFIX, 4)       /* ids before a text */                                                 \
+#define ETI_SECTION_LIST(X)                                                                   \
+  X(ENDS, 4)         /* of tokens in BYTES */                                                 \
+  X(BYTES, 1)        /* of all tokens, in the order of ids */                                 \
+  X(KINDS, 1)        /* eti_token_kind, by id */                                              \
+  X(SLOTS, 12)       /* eti_token_slot */                                                     \
+  X(PAIRS, 16)       /* eti_pair_slot */                                                      \
+  X(RANKS, 4)        /* by id; left out if a token's rank is its id */                        \
+  X(SPANS, 4)        /* bits of eti_span_bit: some token has these letters side by side */    \
+  X(LETTERS, 4)      /* bits by id: a letter that BPE joins first of all (build_letters.c) */ \
+  X(BYTE_IDS, 4)     /* the token of each byte; none if BPE begins with letters */            \
+  X(SCORES, 8)       /* f64, by id, and that of an unknown letter (unigram) */                \
+  X(PIECES, 16)      /* eti_pair_slot: a trie of user-defined pieces (pieces.h) */            \
+  X(ADDED, 16)       /* eti_added_token */                                                    \
+  X(ADDED_SLOTS, 12) /* eti_token_slot, whose ids are places in ADDED */                      \
+  X(ADDED_SIZES, 4)  /* the different numbers of bytes of added tokens, greatest first */     \
+  X(ADDED_PAIRS, 4)  /* bits, by the two bytes that an added token begins with */             \
+  X(NORMALIZERS, 32) /* eti_step_record */                                                    \
+  X(SPLITTERS, 32)   /* eti_step_record */                                                    \
+  X(DECODERS, 32)    /* eti_step_record */                                                    \
+  X(PREFIX, 4)       /* ids before a text */                                                  \
   X(SUFFIX, 4)       /* ids behind it */
 
 typedef enum eti_section {
@@ -166,7 +167,8 @@ typedef struct eti_tokenizer_image {
   eti_vocab vocab;
   const uint8_t *kinds;
   const uint32_t *byte_ids;
-  const uint32_t *spans;  // NULL: any token may span any two units
+  const uint32_t *spans;    // NULL: any token may span any two units
+  const uint32_t *letters;  // NULL: BPE begins with bytes
   const double *scores;
 } eti_tokenizer_image;
 
@@ -182,10 +184,17 @@ static inline uint32_t eti_image_count(const eti_image_header *header, eti_secti
   return header->sections[section].count;
 }
 
-// The bit of two units of a text that are side by side: bytes, or letters if tokens have letters.
-// If it is 0, no token spans the border between them, so that both sides can be encoded alone.
+// The bit of two letters of a text that are side by side, and that of two bytes where a token holds
+// only a part of a letter. If both are 0, no token spans the border between the letters, so that
+// both sides can be encoded alone.
 static inline uint32_t eti_span_bit(uint32_t left, uint32_t right) {
   return (uint32_t)eti_mix((uint64_t)left << 32 | right) & (ETI_SPAN_BITS - 1);
+}
+static inline uint32_t eti_part_bit(uint8_t left, uint8_t right) {
+  return eti_span_bit(UINT32_MAX - left, right);
+}
+static inline bool eti_bit_of(const uint32_t *bits, uint32_t bit) {
+  return (bits[bit / 32] >> (bit % 32) & 1) != 0;
 }
 
 #endif  // ET_LLM_IMAGE_H

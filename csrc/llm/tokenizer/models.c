@@ -109,8 +109,8 @@ static void tokens_from(const eti_tokenizer_image *image, eti_string word, way *
   const eti_vocab *const vocab = &image->vocab;
   const double unknown_score = image->scores[vocab->n];
   const double score = ways[begin].score;
-  eti_unit unit = eti_unit_at(image, word, begin);
-  const size_t letter_end = begin + unit.bytes;
+  eti_letter letter = eti_letter_at(word, begin);
+  const size_t letter_end = begin + letter.bytes;
   bool has_letter = false;
   for (size_t end = letter_end; end - begin <= vocab->longest;) {
     const uint32_t id = eti_vocab_find(vocab, (eti_string){word.bytes + begin, end - begin});
@@ -119,10 +119,10 @@ static void tokens_from(const eti_tokenizer_image *image, eti_string word, way *
       has_letter |= end == letter_end;
     }
     if (end == word.n) break;
-    const eti_unit next = eti_unit_at(image, word, end);
-    const uint32_t bit = eti_span_bit(unit.value, next.value);
-    if (image->spans != NULL && (image->spans[bit / 32] >> (bit % 32) & 1) == 0) break;
-    unit = next;
+    const eti_letter next = eti_letter_at(word, end);
+    const uint32_t bit = eti_span_bit(letter.value, next.value);
+    if (image->spans != NULL && !eti_bit_of(image->spans, bit)) break;
+    letter = next;
     end += next.bytes;
   }
   if (!has_letter) offer(&ways[letter_end], sum(image, score, unknown_score), begin, ETI_NO_TOKEN);

@@ -170,24 +170,8 @@ size_t eti_pieces_normalized_bytes(const eti_step_record *step, size_t n) {
 
 // ---- the splitter
 
-// Encodes letters that BPE may join: each part by itself that no token goes beyond.
-static et_status encode_joints(eti_encoder *e, eti_string text) {
-  const uint32_t *const spans = e->image.spans;
-  if (spans == NULL || (e->image.header->flags & ETI_NO_JOINS) != 0)
-    return text.n == 0 ? ET_OK : eti_encode_word(e, text);
-  size_t begin = 0;
-  eti_unit left = {0, 0};
-  for (size_t at = 0; at < text.n; at += left.bytes) {
-    const eti_unit unit = eti_unit_at(&e->image, text, at);
-    const uint32_t bit = eti_span_bit(left.value, unit.value);
-    if (at > begin && (spans[bit / 32] >> (bit % 32) & 1) == 0) {
-      ET_TRY(eti_encode_word(e, (eti_string){text.bytes + begin, at - begin}));
-      begin = at;
-    }
-    left = unit;
-  }
-  if (begin == text.n) return ET_OK;
-  return eti_encode_word(e, (eti_string){text.bytes + begin, text.n - begin});
+static et_status encode_part(eti_encoder *e, eti_string text) {
+  return text.n == 0 ? ET_OK : eti_encode_word(e, text);
 }
 
 static et_status encode_around_pieces(eti_encoder *e, eti_string text) {
@@ -197,13 +181,13 @@ static et_status encode_around_pieces(eti_encoder *e, eti_string text) {
     uint32_t id;
     const size_t n = eti_pieces_longest(&pieces, (eti_string){text.bytes + at, text.n - at}, &id);
     if (n > 0) {
-      ET_TRY(encode_joints(e, (eti_string){text.bytes + begin, at - begin}));
+      ET_TRY(encode_part(e, (eti_string){text.bytes + begin, at - begin}));
       ET_TRY(eti_encoder_emit(e, id));
       begin = at + n;
     }
     at += n > 0 ? n : eti_utf8_bytes(text.bytes[at]);
   }
-  return encode_joints(e, (eti_string){text.bytes + begin, text.n - begin});
+  return encode_part(e, (eti_string){text.bytes + begin, text.n - begin});
 }
 
 // Words begin at the sign of a space.
@@ -232,12 +216,10 @@ et_status eti_encode_pieces(eti_encoder *e, eti_string text) {
   const size_t first = e->n_ids;
   if (h->model == ETI_BPE && eti_image_count(h, ETI_SECTION_PIECES) > 0)
     ET_TRY(encode_around_pieces(e, text));
-  else if (h->model == ETI_BPE)
-    ET_TRY(encode_joints(e, text));
   else if (h->model == ETI_WORDLEVEL)
     ET_TRY(encode_words(e, text));
   else
-    ET_TRY(eti_encode_word(e, text));
+    ET_TRY(encode_part(e, text));
   if ((h->flags & ETI_FUSE_UNKNOWN) != 0) fuse_unknown(e, first);
   return ET_OK;
 }

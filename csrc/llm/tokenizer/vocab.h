@@ -49,6 +49,18 @@ static inline uint64_t eti_mix(uint64_t x) {  // the finalizer of MurmurHash3
 
 enum { ETI_EXACT_BYTES = 7 };  // shorter texts are equal if their hashes are
 
+// The number of which n bytes, at most 7, are the lowest ones. Loads may overlap: equal bits meet.
+static inline uint64_t eti_few_bytes(const uint8_t *p, size_t n) {
+  uint32_t low, high;
+  if (n < 4)
+    return n == 0
+               ? 0
+               : p[0] | (uint64_t)p[n / 2] << (8 * (n / 2)) | (uint64_t)p[n - 1] << (8 * (n - 1));
+  memcpy(&low, p, sizeof low);
+  memcpy(&high, p + n - 4, sizeof high);
+  return low | (uint64_t)high << (8 * (n - 4));
+}
+
 static inline uint64_t eti_token_hash(eti_string text) {
   uint64_t hash = (uint64_t)text.n << 56;
   size_t at = 0;
@@ -57,19 +69,17 @@ static inline uint64_t eti_token_hash(eti_string text) {
     memcpy(&eight, text.bytes + at, 8);
     hash = eti_mix(hash ^ eight);
   }
-  uint64_t rest = 0;
-  for (size_t shift = 0; at < text.n; at++, shift += 8) rest |= (uint64_t)text.bytes[at] << shift;
-  return eti_mix(hash ^ rest);
+  return eti_mix(hash ^ eti_few_bytes(text.bytes + at, text.n - at));
 }
 
 static inline bool eti_slot_has(eti_token_slot slot, uint64_t hash) {
   return slot.low == (uint32_t)hash && slot.high == (uint32_t)(hash >> 32);
 }
 
-// The token with these bytes; ETI_NO_TOKEN if there is none.
-static inline uint32_t eti_vocab_find(const eti_vocab *v, eti_string text) {
+// eti_vocab_find with the hash of the text, whose slot may have been fetched ahead: tables of great
+// vocabularies are in no near cache.
+static inline uint32_t eti_vocab_find_hash(const eti_vocab *v, eti_string text, uint64_t hash) {
   if (text.n > v->longest) return ETI_NO_TOKEN;
-  const uint64_t hash = eti_token_hash(text);
   for (uint32_t at = (uint32_t)hash;; at++) {
     const eti_token_slot slot = v->slots[at & v->slot_mask];
     if (slot.id == ETI_NO_TOKEN) return ETI_NO_TOKEN;
@@ -78,6 +88,18 @@ static inline uint32_t eti_vocab_find(const eti_vocab *v, eti_string text) {
     const eti_string token = eti_vocab_text(v, slot.id);
     if (token.n == text.n && memcmp(token.bytes, text.bytes, text.n) == 0) return slot.id;
   }
+}
+
+static inline uint64_t eti_vocab_fetch(const eti_vocab *v, eti_string text) {
+  const uint64_t hash = eti_token_hash(text);
+  __builtin_prefetch(&v->slots[(uint32_t)hash & v->slot_mask]);
+  return hash;
+}
+
+// The token with these bytes; ETI_NO_TOKEN if there is none.
+static inline uint32_t eti_vocab_find(const eti_vocab *v, eti_string text) {
+  if (text.n > v->longest) return ETI_NO_TOKEN;
+  return eti_vocab_find_hash(v, text, eti_token_hash(text));
 }
 
 static inline uint32_t eti_pair_hash(uint32_t left, uint32_t right) {

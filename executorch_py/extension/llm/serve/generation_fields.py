@@ -51,7 +51,6 @@ NEUTRAL: dict[str, tuple[Any, ...]] = {
     "functions": ([],),
     "grammar": ("",),
     "id_slot": (-1,),
-    "ignore_eos": (False,),
     "image_data": ([],),
     "json_schema": ({},),
     "lora": ([],),
@@ -93,6 +92,8 @@ class Generation:
     include_usage: bool
     use_cache: bool
     """False: read the prompt anew, though a session's context may begin with it."""
+    ignore_eos: bool = False
+    """True: go on after a token that ends a text."""
 
 
 def read_generation(fields: Fields, n_best: int | None) -> Generation:
@@ -115,6 +116,7 @@ def read_generation(fields: Fields, n_best: int | None) -> Generation:
         stream=stream,
         include_usage=include_usage,
         use_cache=fields.flag("cache_prompt", default=True),
+        ignore_eos=fields.flag("ignore_eos"),
     )
 
 

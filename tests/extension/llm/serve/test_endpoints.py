@@ -85,6 +85,21 @@ def test_a_stop_string_ends_the_text(server: LlmServer, runner: TextRunner) -> N
         assert choice["text"] == whole[: whole.index(stop)] and choice["finish_reason"] == "stop"
 
 
+def test_a_token_that_ends_texts_is_ignored_when_asked(
+    files: tuple[Path, Path], runner: TextRunner
+) -> None:
+    third = runner.generate(PROMPT, max_new_tokens=3).tokens[2]
+    ending = TextRunner(*files, eos_ids=(third,))
+    fields = {"prompt": PROMPT, "max_tokens": 9, "temperature": 0}
+    with LlmServer([ending], model="m", port=0, log=lambda line: None) as server:
+        answers = [
+            post(server, "/v1/completions", **fields, ignore_eos=value).json["choices"][0]
+            for value in (False, True)
+        ]
+    assert [answer["finish_reason"] for answer in answers] == ["stop", "length"]
+    assert answers[1]["text"] == runner.generate(PROMPT, max_new_tokens=9).text
+
+
 def test_a_text_without_a_limit_fills_the_context(server: LlmServer, runner: TextRunner) -> None:
     found = post(server, "/v1/completions", prompt=PROMPT).json
     assert found["usage"]["total_tokens"] == runner.session.capacity

@@ -172,7 +172,11 @@ class TextRunner:
             self._drafter(draft),
             max_draft,
         )
-        return TextStream(generation, ids, keeps_draws=sampling.logprobs != "none")
+        stream = TextStream(generation, ids, keeps_draws=sampling.logprobs != "none")
+        begin = getattr(sampling.hook, "begin", None)
+        if begin is not None:
+            begin(stream)
+        return stream
 
     def _drafter(self, draft: str | Session | None) -> SessionDecoder | tuple[int, int] | None:
         rows = self.session.interface.most_rows

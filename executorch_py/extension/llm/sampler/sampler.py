@@ -41,7 +41,8 @@ class SamplingOptions:
     n_best: int = 0
     """Most probable tokens that are returned beside the drawn one."""
     hook: Callable[[np.ndarray], object] | None = None
-    """Changes a copy of the logits in place, such as a grammar's."""
+    """Changes a copy of the logits in place, such as a grammar's. If it has a method `begin`, a
+    runner calls `begin(stream)` first, with the TextStream whose tokens it will see."""
 
 
 @dataclass(frozen=True)

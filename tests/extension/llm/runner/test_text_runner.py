@@ -17,7 +17,13 @@ from executorch_py.errors import InvalidArgument
 from executorch_py.extension.llm.export import export_folder
 from executorch_py.extension.llm.export.hf_decoder import Decoder, export_decoder
 from executorch_py.extension.llm.export.metadata import constant_methods
-from executorch_py.extension.llm.runner import GenerationConfig, Stats, TextLLMRunner, TextRunner
+from executorch_py.extension.llm.runner import (
+    GenerationConfig,
+    Stats,
+    TextLLMRunner,
+    TextRunner,
+    TextStream,
+)
 from executorch_py.extension.llm.sampler import SamplingOptions
 from executorch_py.extension.llm.session import Session
 from executorch_py.extension.llm.tokenizer import Tokenizer
@@ -166,6 +172,22 @@ def test_a_hook_that_raises_leaves_a_session_that_goes_on(runner: TextRunner) ->
     with pytest.raises(KeyError, match="grammar"):
         runner.generate(PROMPT, max_new_tokens=2, sampling=SamplingOptions(hook=broken))
     assert runner.generate(PROMPT, max_new_tokens=2).finish_reason == "length"
+
+
+def test_a_hook_is_given_the_stream_of_its_text(runner: TextRunner) -> None:
+    class Alternating:
+        """Lets tokens with an even id be followed by odd ones, and the reverse."""
+
+        def begin(self, stream: TextStream) -> None:
+            self.stream = stream
+
+        def __call__(self, logits: np.ndarray) -> None:
+            last = [*self.stream.prompt, *self.stream.tokens][-1]
+            logits[last % 2 :: 2] = -np.inf
+
+    stream = runner.generate(PROMPT, max_new_tokens=6, sampling=SamplingOptions(hook=Alternating()))
+    ids = [stream.prompt[-1], *stream.tokens]
+    assert [i % 2 for i in ids] == [(ids[0] + n) % 2 for n in range(7)]
 
 
 def test_a_hook_constrains_the_tokens(runner: TextRunner) -> None:

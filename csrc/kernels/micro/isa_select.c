@@ -1,7 +1,7 @@
 // isa_select.c — see isa_select.h. CPU features are read with cpuid and xgetbv, or from the ID
 // registers that Linux shows on AArch64, instead of the compiler's helper library, which bare
-// builds lack. The cache is the only writable datum of the kernels: an atomic that, outside of
-// tests, is only ever set to one value.
+// builds lack. Two atomics are the only writable data of the kernels: one for the features of the
+// CPU, which is only ever set to one value, and one for those in use, which only tests limit.
 #include "kernels/micro/isa_select.h"
 
 #include <stdatomic.h>
@@ -146,33 +146,54 @@ static features detect(void) {
 }
 #endif
 
-enum { DOT_SHIFT = 8, BF16_SHIFT = 16, BYTE = 255, VBMI = 1 << 24 };
+// Features as one number: a byte each for isa, dot with vbmi, dots, and bf16 with bf16s.
+enum { DOT_SHIFT = 8, DOTS_SHIFT = 16, BF16_SHIFT = 24, BF16S_SHIFT = 26, VBMI = 1 << 15 };
+enum { ISA_MASK = 255, DOT_MASK = 127, DOTS_MASK = 255, BF16_MASK = 3, BF16S_MASK = 15 };
+_Static_assert(ETI_DOT_COUNT <= 8 && ETI_BF16_COUNT <= 4, "features take at most 30 bits");
 
-static atomic_int cache = -1;
+static atomic_int detected = -1, in_use = -1;
+
+static int pack(features f) {
+  return (int)f.isa | (int)f.dot << DOT_SHIFT | (int)f.dots << DOTS_SHIFT |
+         (int)f.bf16 << BF16_SHIFT | (int)f.bf16s << BF16S_SHIFT | (f.vbmi ? VBMI : 0);
+}
+
+// The features of this CPU. They are read once: in a virtual machine cpuid takes microseconds.
+static features detect_once(void) {
+  int all = atomic_load_explicit(&detected, memory_order_relaxed);
+  if (all < 0) atomic_store_explicit(&detected, all = pack(detect()), memory_order_relaxed);
+  return (features){
+      .isa = (eti_isa)(all & ISA_MASK),
+      .dot = (eti_dot)(all >> DOT_SHIFT & DOT_MASK),
+      .bf16 = (eti_bf16)(all >> BF16_SHIFT & BF16_MASK),
+      .dots = (unsigned)(all >> DOTS_SHIFT & DOTS_MASK),
+      .bf16s = (unsigned)(all >> BF16S_SHIFT & BF16S_MASK),
+      .vbmi = (all & VBMI) != 0,
+  };
+}
 
 static int keep(features f) {
-  const bool vbmi = f.vbmi && (f.dot == ETI_DOT_AVX512_VNNI || f.dot == ETI_DOT_AMX);
-  const int all =
-      (int)f.isa | (int)f.dot << DOT_SHIFT | (int)f.bf16 << BF16_SHIFT | (vbmi ? VBMI : 0);
-  atomic_store_explicit(&cache, all, memory_order_relaxed);
+  f.vbmi = f.vbmi && (f.dot == ETI_DOT_AVX512_VNNI || f.dot == ETI_DOT_AMX);
+  const int all = pack(f);
+  atomic_store_explicit(&in_use, all, memory_order_relaxed);
   return all;
 }
 
 static int cached(void) {
-  const int all = atomic_load_explicit(&cache, memory_order_relaxed);
-  return all >= 0 ? all : keep(detect());
+  const int all = atomic_load_explicit(&in_use, memory_order_relaxed);
+  return all >= 0 ? all : keep(detect_once());
 }
 
 eti_isa eti_cpu_isa(void) {
-  return (eti_isa)(cached() & BYTE);
+  return (eti_isa)(cached() & ISA_MASK);
 }
 
 eti_dot eti_cpu_dot(void) {
-  return (eti_dot)(cached() >> DOT_SHIFT & BYTE);
+  return (eti_dot)(cached() >> DOT_SHIFT & DOT_MASK);
 }
 
 eti_bf16 eti_cpu_bf16(void) {
-  return (eti_bf16)(cached() >> BF16_SHIFT & BYTE);
+  return (eti_bf16)(cached() >> BF16_SHIFT & BF16_MASK);
 }
 
 bool eti_cpu_permutes_bytes(void) {
@@ -180,7 +201,7 @@ bool eti_cpu_permutes_bytes(void) {
 }
 
 void eti_cpu_isa_limit(eti_isa limit) {
-  features f = detect();
+  features f = detect_once();
   const bool scalar = limit == ETI_ISA_SCALAR ||
                       (f.isa == ETI_ISA_NEON && limit != ETI_ISA_NEON && limit != ETI_ISA_COUNT);
   if (limit != ETI_ISA_COUNT) {
@@ -192,7 +213,7 @@ void eti_cpu_isa_limit(eti_isa limit) {
 }
 
 bool eti_cpu_dot_limit(eti_dot dot) {
-  features f = detect();
+  features f = detect_once();
   if ((f.dots >> dot & 1u) == 0) return false;
   if (dot == ETI_DOT_AVX_VNNI) f.isa = ETI_ISA_AVX2;
   f.dot = dot;
@@ -202,7 +223,7 @@ bool eti_cpu_dot_limit(eti_dot dot) {
 }
 
 bool eti_cpu_bf16_limit(eti_bf16 bf16) {
-  features f = detect();
+  features f = detect_once();
   if ((f.bf16s >> bf16 & 1u) == 0) return false;
   f.dot = ETI_DOT_NONE;
   f.bf16 = bf16;

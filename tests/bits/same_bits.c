@@ -145,30 +145,54 @@ static void append(outcome *o, const void *bytes, size_t n) {
   o->n += n;
 }
 
-static void append_part(outcome *o, const uint8_t *at, et_dtype part) {
-  const size_t bytes = et_dtype_bytes(part);
-  uint64_t u = 0;
-  memcpy(&u, at, bytes);
-  if (part == ET_F16 && (u & 0x7FFFu) > 0x7C00u) u = 0x7E00u;
-  if (part == ET_BF16 && (u & 0x7FFFu) > 0x7F80u) u = 0x7FC0u;
-  if (part == ET_F32 && (u & 0x7FFFFFFFu) > 0x7F800000u) u = 0x7FC00000u;
-  if (part == ET_F64 && (u & INT64_MAX) > 0x7FF0000000000000u) u = 0x7FF8000000000000u;
-  append(o, &u, bytes);
+static void unify_nan16(uint8_t *at, size_t n, uint16_t infinity, uint16_t nan) {
+  for (size_t i = 0; i < n; i++) {
+    uint16_t u;
+    memcpy(&u, at + i * sizeof u, sizeof u);
+    if ((u & INT16_MAX) > infinity) memcpy(at + i * sizeof u, &nan, sizeof nan);
+  }
+}
+
+static void unify_nan32(uint8_t *at, size_t n) {
+  static const uint32_t infinity = 0x7F800000u, nan = 0x7FC00000u;
+  for (size_t i = 0; i < n; i++) {
+    uint32_t u;
+    memcpy(&u, at + i * sizeof u, sizeof u);
+    if ((u & INT32_MAX) > infinity) memcpy(at + i * sizeof u, &nan, sizeof nan);
+  }
+}
+
+static void unify_nan64(uint8_t *at, size_t n) {
+  static const uint64_t infinity = 0x7FF0000000000000u, nan = 0x7FF8000000000000u;
+  for (size_t i = 0; i < n; i++) {
+    uint64_t u;
+    memcpy(&u, at + i * sizeof u, sizeof u);
+    if ((u & INT64_MAX) > infinity) memcpy(at + i * sizeof u, &nan, sizeof nan);
+  }
+}
+
+static void append_numbers(outcome *o, const void *numbers, size_t n, et_dtype part) {
+  const size_t start = o->n;
+  if (n > 0) append(o, numbers, n * et_dtype_bytes(part));
+  uint8_t *const at = o->bytes + start;
+  if (part == ET_F16) unify_nan16(at, n, 0x7C00u, 0x7E00u);
+  if (part == ET_BF16) unify_nan16(at, n, 0x7F80u, 0x7FC0u);
+  if (part == ET_F32) unify_nan32(at, n);
+  if (part == ET_F64) unify_nan64(at, n);
 }
 
 static void append_tensor(outcome *o, const et_tensor *t) {
   const et_dtype dtype = (et_dtype)t->dtype;
   const et_dtype part = dtype == ET_C64 ? ET_F32 : dtype == ET_C128 ? ET_F64 : dtype;
-  const size_t bytes = et_dtype_bytes(part), n = t->numel * (part == dtype ? 1 : 2);
   append(o, t->sizes, t->rank * sizeof *t->sizes);
-  for (size_t i = 0; i < n; i++) append_part(o, (const uint8_t *)t->data + i * bytes, part);
+  append_numbers(o, t->data, t->numel * (part == dtype ? 1 : 2), part);
 }
 
 static void append_result(outcome *o, const et_value *v) {
   append(o, &v->tag, 1);
   if (v->tag == ET_INT) append(o, &v->as.i, 8);
   if (v->tag == ET_BOOL) append(o, &v->as.b, 1);
-  if (v->tag == ET_DOUBLE) append_part(o, (const uint8_t *)&v->as.d, ET_F64);
+  if (v->tag == ET_DOUBLE) append_numbers(o, &v->as.d, 1, ET_F64);
   if (v->tag == ET_TENSOR) append_tensor(o, v->as.tensor);
 }
 
@@ -224,6 +248,30 @@ static bool read_args(const et_op *op, const char *line, et_dtype dtype, const w
   return !call.is_other_dtype;
 }
 
+// Fills the tensors of the call. All ways of running it have the same inputs: those of the first
+// are kept for the others, since an emulated processor copies faster than it computes.
+static void fill_call(contents kind, bool is_first) {
+  static uint8_t *kept;
+  static size_t capacity;
+  uint64_t seed = 0x5eed + (uint64_t)kind;
+  size_t n = 0;
+  for (size_t i = 0; i < call.n_tensors; i++) {
+    const fuzz_tensor *const f = &call.tensors[i];
+    if (n + f->bytes > capacity) {
+      capacity = 2 * (n + f->bytes);
+      kept = realloc(kept, capacity);
+      if (kept == NULL) abort();
+    }
+    if (is_first) {
+      fill(f, kind, &seed);
+      fill_sums(call.tensors, i);
+    }
+    if (f->bytes > 0)
+      memcpy(is_first ? kept + n : f->memory, is_first ? f->memory : kept + n, f->bytes);
+    n += f->bytes;
+  }
+}
+
 static void run_backwards(void *ctx, et_task task, void *task_ctx, size_t n) {
   (void)ctx;
   while (n > 0) task(task_ctx, --n);
@@ -266,15 +314,12 @@ static void show_view(const et_op *op) {
   view->as.tensor->data = args[0]->as.tensor->data;
 }
 
-// False if the call has no operand of the element type.
+// False if the call has no operand of the element type. `is_first`: no way of running the call with
+// these contents came before.
 static bool run(const et_op *op, const char *line, et_dtype dtype, contents kind, const way *how,
-                outcome *o) {
+                bool is_first, outcome *o) {
   const bool is_read = read_args(op, line, dtype, how);
-  uint64_t seed = 0x5eed + (uint64_t)kind;
-  for (size_t i = 0; is_read && i < call.n_tensors; i++) {
-    fill(&call.tensors[i], kind, &seed);
-    fill_sums(call.tensors, i);
-  }
+  if (is_read) fill_call(kind, is_first);
   o->n = 0;
   if (is_read) {
     const et_pool pool = {.n_threads = how->n_threads, .run = run_backwards};
@@ -380,14 +425,14 @@ static bool run_everywhere(const et_op *op, const char *line, et_dtype dtype, co
   if (first.bytes == NULL) first.bytes = malloc(MAX_BYTES), found.bytes = malloc(MAX_BYTES);
   if (first.bytes == NULL || found.bytes == NULL) abort();
   eti_cpu_isa_limit(ETI_ISA_SCALAR);
-  if (!run(op, line, dtype, kind, &ways[0], &first) || first.status != ET_OK) return false;
+  if (!run(op, line, dtype, kind, &ways[0], true, &first) || first.status != ET_OK) return false;
   if (dumps) dump(&first, dtype, kind);
   *sum = hash(*sum, first.bytes, first.n);
   for (size_t l = 0; l < n_levels; l++) {
     (void)limit_to(levels[l]);
     for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
       if (l + w == 0 || (is_quick && (w == 1 || w == 2))) continue;
-      (void)run(op, line, dtype, kind, &ways[w], &found);
+      (void)run(op, line, dtype, kind, &ways[w], false, &found);
       // Outputs that grow may not fit the memory of outputs that must not grow.
       if (ways[w].is_prepared && found.status != ET_OK) continue;
       if (found.status != ET_OK || found.n != first.n ||

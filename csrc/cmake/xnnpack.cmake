@@ -60,15 +60,18 @@ function(et_xnnpack_request out)
   set(${out} "asked:${request}" PARENT_SCOPE)
 endfunction()
 
-# Links check_xnnpack.c with XNNPACK and pthreadpool_shim.c, once for each XNNPACK; an error if that fails.
+# Links check_xnnpack.c with XNNPACK and pthreadpool_shim.c, once for each XNNPACK; an error if that fails. Sets
+# ET_XNNPACK_TUNED if the tuned kernels compile with it, which is tried once for each text of their files.
 function(et_check_xnnpack include archives)
-  string(MD5 id "${include};${archives}")
   set(csrc ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/..)
-  try_compile(ET_XNNPACK_LINKS_${id} ${CMAKE_BINARY_DIR}/check_xnnpack
-    SOURCES ${csrc}/cmake/check_xnnpack.c ${csrc}/backends/xnnpack/pthreadpool_shim.c
-    CMAKE_FLAGS "-DINCLUDE_DIRECTORIES=${include};${csrc}"
-    LINK_LIBRARIES ${archives} ${archives} Threads::Threads m ${ET_XNNPACK_LINK_FLAGS}
-    OUTPUT_VARIABLE output)
+  string(MD5 id "${include};${archives}")
+  if(NOT ET_XNNPACK_LINKS_${id})  # try_compile tries again whatever the cache says
+    try_compile(ET_XNNPACK_LINKS_${id} ${CMAKE_BINARY_DIR}/check_xnnpack
+      SOURCES ${csrc}/cmake/check_xnnpack.c ${csrc}/backends/xnnpack/pthreadpool_shim.c
+      CMAKE_FLAGS "-DINCLUDE_DIRECTORIES=${include};${csrc}"
+      LINK_LIBRARIES ${archives} ${archives} Threads::Threads m ${ET_XNNPACK_LINK_FLAGS}
+      OUTPUT_VARIABLE output)
+  endif()
   if(NOT ET_XNNPACK_LINKS_${id})
     string(REGEX MATCHALL "[^\n]*(error:|undefined reference|undefined symbol)[^\n]*" errors "${output}")
     list(SUBLIST errors 0 8 errors)
@@ -84,12 +87,21 @@ function(et_check_xnnpack include archives)
     string(REGEX MATCHALL "-m[^ ]+" flags "${flags}")
     file(GLOB_RECURSE kernels CONFIGURE_DEPENDS ${csrc}/backends/xnnpack/tuned/*.c)
     list(FILTER kernels EXCLUDE REGEX "/tuned_absent\\.c$")
-    try_compile(ET_XNNPACK_TAKES_TUNED_${id} ${CMAKE_BINARY_DIR}/check_xnnpack_kernels
-      SOURCES ${csrc}/cmake/check_xnnpack.c ${csrc}/backends/xnnpack/pthreadpool_shim.c ${kernels}
-        ${csrc}/kernels/micro/isa_select.c ${csrc}/kernels/micro/qgemm/qgemm_scalar.c
-      COMPILE_DEFINITIONS ${flags} -DET_NO_SIMD
-      CMAKE_FLAGS "-DINCLUDE_DIRECTORIES=${include};${csrc}"
-      LINK_LIBRARIES ${archives} ${archives} Threads::Threads m ${ET_XNNPACK_LINK_FLAGS})
+    file(GLOB_RECURSE headers CONFIGURE_DEPENDS ${csrc}/backends/xnnpack/*.h ${csrc}/kernels/micro/*.h)
+    set(texts ${flags})
+    foreach(path IN LISTS kernels headers)
+      file(MD5 ${path} text)
+      list(APPEND texts ${text})
+    endforeach()
+    string(MD5 id "${id};${texts}")
+    if(NOT DEFINED ET_XNNPACK_TAKES_TUNED_${id})
+      try_compile(ET_XNNPACK_TAKES_TUNED_${id} ${CMAKE_BINARY_DIR}/check_xnnpack_kernels
+        SOURCES ${csrc}/cmake/check_xnnpack.c ${csrc}/backends/xnnpack/pthreadpool_shim.c ${kernels}
+          ${csrc}/kernels/micro/isa_select.c ${csrc}/kernels/micro/qgemm/qgemm_scalar.c
+        COMPILE_DEFINITIONS ${flags} -DET_NO_SIMD
+        CMAKE_FLAGS "-DINCLUDE_DIRECTORIES=${include};${csrc}"
+        LINK_LIBRARIES ${archives} ${archives} Threads::Threads m ${ET_XNNPACK_LINK_FLAGS})
+    endif()
     if(NOT ET_XNNPACK_TAKES_TUNED_${id})
       message(STATUS "XNNPACK's own kernels are used throughout: the tuned kernels are for another release")
     endif()

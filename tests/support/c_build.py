@@ -39,20 +39,28 @@ def configuration(preset: str) -> tuple[Path, list[str]]:
     return ROOT / "build" / preset, ["--preset", preset]
 
 
+def run_tool(*command: str) -> None:
+    done = subprocess.run(command, cwd=ROOT / "csrc", capture_output=True, text=True)
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(command)} failed:\n{done.stdout}\n{done.stderr}")
+
+
+@functools.cache
+def configure(preset: str, *settings: str) -> Path:
+    """Configures a preset, once for each process, under the lock of its build directory."""
+    build, configured = configuration(preset)
+    ninja = f"-DCMAKE_MAKE_PROGRAM={find_tool('ninja')}"
+    run_tool(find_tool("cmake"), *configured, "-S", str(ROOT / "csrc"), ninja, *settings)
+    return build
+
+
 @functools.cache
 def build_c(preset: str = PRESET, target: str = "all", *settings: str) -> Path:
     """Builds csrc and the C tests with one CMake preset; returns the build directory."""
-    build, configured = configuration(preset)
+    build, _ = configuration(preset)
     build.mkdir(parents=True, exist_ok=True)
     with (build / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        cmake = find_tool("cmake")
-        ninja = f"-DCMAKE_MAKE_PROGRAM={find_tool('ninja')}"
-        for command in (
-            [cmake, *configured, "-S", str(ROOT / "csrc"), ninja, *settings],
-            [cmake, "--build", str(build), "--target", target],
-        ):
-            done = subprocess.run(command, cwd=ROOT / "csrc", capture_output=True, text=True)
-            if done.returncode != 0:
-                raise RuntimeError(f"{' '.join(command)} failed:\n{done.stdout}\n{done.stderr}")
+        configure(preset, *settings)
+        run_tool(find_tool("cmake"), "--build", str(build), "--target", target)
     return build

@@ -29,7 +29,7 @@ HERE = {"x86_64": "x86-64", "AMD64": "x86-64", "arm64": "aarch64"}.get(
     platform.machine(), platform.machine()
 )
 
-EMULATED_AMX = "emulated-amx"
+AMX_SUFFIX = "_amx"  # of programs with emulated tiles (csrc/cmake/amx_emulated.cmake)
 
 
 class MachineError(Exception):
@@ -45,6 +45,7 @@ class Machine:
     emulator: str = ""
     tools: tuple[tuple[str, str], ...] = ()  # program, Debian package
     files: tuple[tuple[str, str], ...] = ()
+    program: str = "same_bits"
 
 
 def cpu_flags() -> set[str]:
@@ -55,7 +56,7 @@ def cpu_flags() -> set[str]:
 
 def can_emulate_amx() -> bool:
     """Whether this processor has all instructions of kernels on tiles of AMX but those of tiles,
-    which the preset EMULATED_AMX has in C (tests/c/amx_emulated.h)."""
+    which programs named *_amx have in C (tests/c/amx_emulated.h)."""
     needed = {"avx2", "avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_vnni", "avx512_bf16"}
     return needed <= cpu_flags()
 
@@ -94,7 +95,8 @@ def with_emulated_amx(levels: tuple[str, ...]) -> tuple[Machine, ...]:
         return ()
     at = levels.index("avx512vnni") + 1
     found = (*levels[:at], "amx", *(name for name in levels[at:] if name != "amx"))
-    return (Machine("x86-64, emulated AMX", EMULATED_AMX, found, is_emulated=True),)
+    name = "x86-64, emulated AMX"
+    return (Machine(name, "release", found, is_emulated=True, program=f"same_bits{AMX_SUFFIX}"),)
 
 
 MACHINES = {
@@ -146,8 +148,8 @@ def build(machine: Machine) -> Path:
 
     check_tools(machine)
     settings = [f"-DET_ZIG={zig()}"] if machine.name == "wasm32" else []
-    folder = build_c(machine.preset, "same_bits", *settings)
-    return folder / ("same_bits.wasm" if machine.name == "wasm32" else "same_bits")
+    folder = build_c(machine.preset, machine.program, *settings)
+    return folder / (machine.program + (".wasm" if machine.name == "wasm32" else ""))
 
 
 def run_wasm(program: Path, arguments: Sequence[str], text: str) -> str:

@@ -1,4 +1,4 @@
-"""Kernels on tiles of AMX, in a build where tiles are C: their C tests pass, so that processors
+"""Kernels on tiles of AMX, in programs where tiles are C: their C tests pass, so that processors
 without AMX test them too.
 """
 
@@ -9,7 +9,7 @@ import subprocess
 import pytest
 from support.c_build import build_c
 
-from bits.machines import EMULATED_AMX, can_emulate_amx
+from bits.machines import AMX_SUFFIX, can_emulate_amx
 
 # C tests of which some run only with AMX.
 TESTS = (
@@ -24,6 +24,7 @@ TESTS = (
 @pytest.mark.skipif(not can_emulate_amx(), reason="this processor lacks AVX-512 VNNI or BF16")
 @pytest.mark.parametrize("name", TESTS)
 def test_kernels_on_emulated_tiles_pass_their_c_tests(name: str) -> None:
-    program = build_c(EMULATED_AMX, name) / name
+    target = f"{name}{AMX_SUFFIX}"
+    program = build_c("release", target) / target
     done = subprocess.run([program], capture_output=True, text=True)
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"

@@ -1,8 +1,8 @@
 // amx_emulated.h — kernels/micro/amx_tiles.h in C, for tests on processors with AVX-512 and without
-// AMX: included before each *_amx.c (ET_AMX_TILES in csrc/CMakeLists.txt), it takes that header's
-// place. It aborts if the processor would raise an exception: sizes of tiles that do not fit each
-// other, tiles in use before amx_begin. Names and contracts are those of amx_tiles.h; formulas are
-// those of Intel's Architecture Instruction Set Extensions Programming Reference, chapter 3.
+// AMX: included before each *_amx.c (csrc/cmake/amx_emulated.cmake), it takes that header's place.
+// It aborts if the processor would raise an exception: sizes of tiles that do not fit each other,
+// tiles in use before amx_begin. Names and contracts are those of amx_tiles.h; formulas are those
+// of Intel's Architecture Instruction Set Extensions Programming Reference, chapter 3.
 #ifndef ET_MICRO_AMX_TILES_H
 #define ET_MICRO_AMX_TILES_H
 

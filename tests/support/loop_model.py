@@ -172,10 +172,10 @@ def assembly(path: Path) -> str:
 
 
 def model(
-    regions: Sequence[Sequence[str]], machine: str, processor: str
+    regions: Sequence[Sequence[str]], machine: str, processor: str, iterations: int = ITERATIONS
 ) -> list[tuple[float, float]]:
     """Cycles and port limit of one iteration of each region of instructions."""
-    told = _run_llvm_mca(regions, machine, processor)
+    told = _run_llvm_mca(regions, machine, processor, iterations)
     summaries = [region["SummaryView"] for region in told["CodeRegions"]]
     return [(s["TotalCycles"] / s["Iterations"], s["BlockRThroughput"]) for s in summaries]
 
@@ -183,7 +183,7 @@ def model(
 def model_name(processor: str) -> str:
     """The scheduling model of LLVM behind a processor: the prefix of its units' names."""
     machine = "aarch64" if processor.startswith(("cortex", "neoverse")) else "x86_64"
-    resources = _run_llvm_mca([["nop"]], machine, processor)["TargetInfo"]["Resources"]
+    resources = _run_llvm_mca([["nop"]], machine, processor, 1)["TargetInfo"]["Resources"]
     lengths = range(len(resources[0]) + 1)
     prefixes = [
         resources[0][:n] for n in lengths if all(r[:n] == resources[0][:n] for r in resources)
@@ -191,10 +191,12 @@ def model_name(processor: str) -> str:
     return prefixes[-1].removesuffix("Unit").removesuffix("Port")
 
 
-def _run_llvm_mca(regions: Sequence[Sequence[str]], machine: str, processor: str) -> dict[str, Any]:
+def _run_llvm_mca(
+    regions: Sequence[Sequence[str]], machine: str, processor: str, iterations: int
+) -> dict[str, Any]:
     mcpu = MODELLED_AS.get(processor, processor)
     command = [llvm_mca(), f"-mtriple={machine}-linux-gnu", f"-mcpu={mcpu}", "-json"]
-    command += [f"-iterations={ITERATIONS}", "-instruction-info=0", "-resource-pressure=0"]
+    command += [f"-iterations={iterations}", "-instruction-info=0", "-resource-pressure=0"]
     text = "".join(
         "".join(("# LLVM-MCA-BEGIN\n", *(f"\t{line}\n" for line in region), "# LLVM-MCA-END\n"))
         for region in regions
@@ -218,9 +220,10 @@ def rows_of(path: Path, every_loop: bool) -> list[Row]:
     whole = [row.loop.instructions for row in modelled]
     products = [[line for line, _ in multiplications(region, machine)] for region in whole]
     for processor in processors(suffix_of(path)) if modelled else ():
-        found = model([*whole, *products], machine, processor)
+        found = model(whole, machine, processor)
+        limits = model(products, machine, processor, iterations=1)  # on which they do not depend
         for i, row in enumerate(modelled):
-            row.figures[processor] = Figure(*found[i], found[len(modelled) + i][1])
+            row.figures[processor] = Figure(*found[i], limits[i][1])
     return rows
 
 

@@ -1,12 +1,13 @@
-"""Text of language models: time of everything but the model, tokenizers' load, and drafts.
+"""Text of language models: time of everything but the model, tokenizers' load, drafts, the start.
 
-    python tests/bench/bench_text.py                       # without a model
-    python tests/bench/bench_text.py --program smol.pte    # and drafts, of a program with `verify`
+    python tests/bench/bench_text.py [--program smol.pte] [--rounds N]
 
 A token: a decoder that returns stored logits at once, so that the time is that of the loop, the
 sampler and the decoding of 128,256 words. Load: the same vocabulary, prepared as in a program, and
 as tokenizer.json beside the library `tokenizers`. Drafts: a text that quotes its prompt, and one
 that is drawn at temperature 1, with and without a lookup by turns; the ratio is that of medians.
+Start: processes that import, load and generate one token. SmolLM2, which is downloaded once, unless
+a program is named.
 """
 
 from __future__ import annotations
@@ -15,10 +16,18 @@ import argparse
 import json
 import random
 import statistics
+import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
+from peers import report
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from support.real_models import gguf_file
 
 from executorch_py import _C
 from executorch_py.extension.llm.runner import TextRunner
@@ -118,22 +127,22 @@ def token_rows(tokenizer: Tokenizer) -> None:
             while loop.next() is not None:
                 pass
 
-        print(f"a token, {name:22s} {seconds(text) / TOKENS * 1e3:7.3f} ms")
+        report(f"text: a token of {WORDS:,} words, {name}", ms=seconds(text) / TOKENS * 1e3)
 
 
 def load_rows(file: str, tokenizer: Tokenizer) -> None:
     prepared = bytes(tokenizer.prepared)
-    print(f"open, prepared                  {seconds(lambda: Tokenizer(prepared)) * 1e3:7.3f} ms")
+    opened = seconds(lambda: Tokenizer(prepared))
+    report(f"text: open a prepared tokenizer of {WORDS:,} words", ms=opened * 1e3)
     own = seconds(lambda: Tokenizer.from_bytes(file.encode()))
+    peers = {}
     try:
         from tokenizers import Tokenizer as Reference
     except ImportError:
-        print(f"load of tokenizer.json          {own * 1e3:7.1f} ms; `tokenizers` is not installed")
-        return
-    peer = seconds(lambda: Reference.from_str(file))
-    print(
-        f"load of tokenizer.json          {own * 1e3:7.1f} ms, {own / peer:.2f} of tokenizers' time"
-    )
+        pass
+    else:
+        peers["to_tokenizers"] = own / seconds(lambda: Reference.from_str(file))
+    report(f"text: load tokenizer.json of {WORDS:,} words", ms=own * 1e3, **peers)
 
 
 def draft_rows(path: str, rounds: int) -> None:
@@ -147,11 +156,40 @@ def draft_rows(path: str, rounds: int) -> None:
                 text = runner.generate(prompt, max_new_tokens=120, sampling=sampling, draft=draft)
                 found.append(text.stats.decode_tokens_per_second)
         plain, lookup = (statistics.median(found) for found in speeds.values())
-        print(
-            f"a text that {name:18s} {plain:7.1f} tokens/s, with drafts {lookup:7.1f}: "
-            f"{lookup / plain:.2f} ({text.stats.num_accepted_tokens} of "
-            f"{text.stats.num_draft_tokens} tokens of drafts taken)"
+        report(
+            f"text: tokens of a text that {name}",
+            per_s=plain,
+            with_drafts=lookup,
+            ratio=lookup / plain,
+            drafted=text.stats.num_draft_tokens,
+            taken=text.stats.num_accepted_tokens,
         )
+
+
+START = """
+import sys
+from executorch_py.extension.llm.runner import TextRunner
+runner = TextRunner(sys.argv[1], eos_ids=())
+next(runner.stream("The capital of France is", max_new_tokens=1))
+assert "torch" not in sys.modules
+"""
+
+
+def start_row(path: str) -> None:
+    def start() -> None:
+        subprocess.run([sys.executable, "-c", START, path], check=True)
+
+    report("text: a process from its start to the first token", s=seconds(start))
+
+
+def exported(folder: str) -> str:
+    """SmolLM2 with methods that check drafts."""
+    from executorch_py.extension.llm.export import export_folder
+
+    path = Path(folder) / "smol.pte"
+    program = export_folder(gguf_file("SmolLM2-135M-Instruct-Q4_1"), capacity=2048, verify=16)
+    program.save(path)
+    return str(path)
 
 
 def main() -> None:
@@ -163,8 +201,10 @@ def main() -> None:
     tokenizer = Tokenizer.from_bytes(file.encode())
     token_rows(tokenizer)
     load_rows(file, tokenizer)
-    if options.program:
-        draft_rows(options.program, options.rounds)
+    with tempfile.TemporaryDirectory() as folder:
+        path = options.program or exported(folder)
+        draft_rows(path, options.rounds)
+        start_row(path)
 
 
 if __name__ == "__main__":

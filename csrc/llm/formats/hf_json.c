@@ -163,9 +163,8 @@ static et_status read_merge(eti_json *json, uint8_t *to, size_t *n_left, size_t 
     }
     ET_TRY(status);
   }
-  // Parts that are no UTF-8 are not in the vocabulary.
-  ET_TRY(eti_json_unescape_bytes(raw[0], to, n_left, json->err));
-  return eti_json_unescape_bytes(raw[1], to + *n_left, n_right, json->err);
+  ET_TRY(eti_json_unescape(raw[0], to, n_left, json->err));
+  return eti_json_unescape(raw[1], to + *n_left, n_right, json->err);
 }
 
 // The bytes of a merge, both parts together; with the hashes of left, right and both.

@@ -206,8 +206,8 @@ void eti_hf_sizes(const eti_hf_parts *p, size_t *image_bytes, size_t *work_bytes
   *image_bytes = 65536 + patterns + rest + 2 * p->text_bytes + p->n_ids * (size_t)56 +
                  p->merges.n * 43 + p->added.n * (size_t)64;
   *work_bytes = 4 * 1024 * 1024 + rest + p->text_bytes + (p->merges.end - p->merges.begin) +
-                64 * p->longest + p->n_ids * (size_t)76 + p->added.n * (size_t)128 +
-                8 * p->text_bytes;
+                64 * p->longest + p->n_ids * (size_t)72 + eti_letters_work_bytes(p->n_ids) +
+                p->added.n * (size_t)128 + 8 * p->text_bytes;
 }
 
 et_status eti_hf_text(eti_builder *b, eti_string raw, eti_string *text) {

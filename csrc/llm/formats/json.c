@@ -233,7 +233,7 @@ static uint32_t unicode_escape(eti_string raw, size_t *at) {
   return 0x10000 + ((high - 0xD800) << 10 | (low - 0xDC00));
 }
 
-et_status eti_json_unescape_bytes(eti_string raw, uint8_t *to, size_t *n, et_error *err) {
+et_status eti_json_unescape(eti_string raw, uint8_t *to, size_t *n, et_error *err) {
   static const char ESCAPES[] = "\"\\/bfnrt", MEANT[] = "\"\\/\b\f\n\r\t";
   size_t at = 0, end = 0;
   while (at < raw.n) {
@@ -255,14 +255,9 @@ et_status eti_json_unescape_bytes(eti_string raw, uint8_t *to, size_t *n, et_err
              "JSON: expected an escape such as \\n or \\u00e9, got another one");
     end += eti_utf8_write(code_point, to + end);
   }
-  *n = end;
-  return ET_OK;
-}
-
-et_status eti_json_unescape(eti_string raw, uint8_t *to, size_t *n, et_error *err) {
-  ET_TRY(eti_json_unescape_bytes(raw, to, n, err));
-  const size_t valid = eti_utf8_valid_bytes((eti_string){to, *n});
-  ET_CHECK(valid == *n, err, ET_INVALID_EXTERNAL_DATA,
+  const size_t valid = eti_utf8_valid_bytes((eti_string){to, end});
+  ET_CHECK(valid == end, err, ET_INVALID_EXTERNAL_DATA,
            "JSON: expected UTF-8 in a string, got byte %d", to[valid]);
+  *n = end;
   return ET_OK;
 }

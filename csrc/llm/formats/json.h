@@ -52,9 +52,7 @@ et_status eti_json_skip(eti_json *json, eti_string *skipped);
 bool eti_json_is(eti_string raw, const char *word);
 
 // Writes the bytes of a raw string to `to`, which has room for raw.n, and sets *n. Surrogates
-// that stand alone become U+FFFD. ET_INVALID_EXTERNAL_DATA for bad escapes, and for bytes that are
-// no UTF-8, which eti_json_unescape_bytes copies.
+// that stand alone become U+FFFD. ET_INVALID_EXTERNAL_DATA for bad escapes and bytes.
 et_status eti_json_unescape(eti_string raw, uint8_t *to, size_t *n, et_error *err);
-et_status eti_json_unescape_bytes(eti_string raw, uint8_t *to, size_t *n, et_error *err);
 
 #endif  // ET_LLM_JSON_H

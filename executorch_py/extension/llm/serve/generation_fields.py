@@ -92,7 +92,7 @@ class Generation:
     include_usage: bool
     use_cache: bool
     """False: read the prompt anew, though a session's context may begin with it."""
-    ignore_eos: bool = False
+    ignore_eos: bool
     """True: go on after a token that ends a text."""
 
 

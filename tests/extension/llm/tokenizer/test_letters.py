@@ -10,6 +10,7 @@ import random
 import pytest
 from tokenizers import Tokenizer as Reference
 
+from executorch_py.errors import InvalidExternalData
 from executorch_py.extension.llm.tokenizer import Tokenizer
 
 # Letters of 1 to 4 bytes that share their bytes with others.
@@ -101,3 +102,13 @@ def test_ids_of_ranked_tokens_are_those_of_the_definition(seed: int) -> None:
             whole = ranks.get(text.encode())
             expected = joined(ranks, text.encode()) if whole is None else [whole]
             assert ours.encode(text) == expected, text
+
+
+def test_a_merge_that_is_no_utf8_is_refused() -> None:
+    file = tokenizer_json([("á", "b")]).encode()
+    merge = json.dumps(["á", "b"]).encode()
+    assert file.count(merge) == 1
+    # A first byte of "á" and another second one, of which six bits are the same.
+    damaged = file.replace(merge, b'["\xc3\x61", "b"]')
+    with pytest.raises(InvalidExternalData, match="expected UTF-8 in a string"):
+        Tokenizer.from_bytes(damaged)

@@ -18,7 +18,7 @@ ET_TEST_MAIN(tests)
 #include "xnn_subject.h"
 #include "xnn_writer.h"
 
-enum { ROWS = 13, K = 9, N = 21, SIDE = 5, TAPS = 9, MAX_Y = 2 * SIDE * SIDE * N };
+enum { ROWS = 13, K = 9, N = 37, SIDE = 5, TAPS = 9, MAX_Y = 2 * SIDE * SIDE * N };
 enum { X, RESIDUAL, WEIGHT, BIAS, PRODUCT, Y, EARLIER, N_VALUES };
 enum { FULLY_CONNECTED = 2, ADD = 1, CONV = 7, NONE = 0xffffffff };
 

@@ -16,17 +16,39 @@
 
 enum {
   MAX_ROWS = 20,
-  BLOCK = ETI_XNN_GEMM_ROWS,
-  COLS = 16,
-  MAX_COLS = 35,
+  MAX_COLS = 70,
+  MOST_PANELS = 5,  // of MAX_COLS columns
   MAX_K = 70,
   MAX_TAPS = 4,
-  PITCH = 40
+  PITCH = 75
 };
 
 static bool can_run(void) {
   return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
 }
+
+// The kernels of an instruction set, the rows of their tiles and the columns of their panels.
+typedef struct kernels {
+  bool (*can_run)(void);
+  size_t rows, cols;
+  void (*gemm)(size_t, size_t, size_t, const void *, size_t, const void *, void *, size_t, size_t,
+               const void *);
+  void (*igemm)(size_t, size_t, size_t, size_t, const void **, const void *, void *, size_t, size_t,
+                size_t, const void *, const void *);
+} kernels;
+
+static bool can_run_avx512(void) {
+  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+}
+
+static const kernels instruction_sets[] = {
+    {can_run, ETI_XNN_GEMM_ROWS, ETI_XNN_GEMM_COLS, eti_xnn_f32_gemm_6x16__avx2,
+     eti_xnn_f32_igemm_6x16__avx2},
+    {can_run_avx512, ETI_XNN_AVX512_ROWS, ETI_XNN_AVX512_COLS, eti_xnn_f32_gemm_8x32__avx512,
+     eti_xnn_f32_igemm_8x32__avx512},
+};
+enum { N_SETS = sizeof instruction_sets / sizeof instruction_sets[0] };
 
 static const float LIMITS[2] = {-3.0f, 2.5f};
 static const float UNTOUCHED = 77.0f;
@@ -35,7 +57,8 @@ static float a[MAX_ROWS * MAX_TAPS * MAX_K];
 static float b[MAX_TAPS * MAX_K][MAX_COLS];
 static float bias[MAX_COLS];
 static float c[MAX_ROWS][PITCH];
-alignas(32) static float packed[(MAX_TAPS * MAX_K + 1) * 3 * COLS];
+alignas(64) static float packed[(MAX_TAPS * MAX_K + 1) * MOST_PANELS * ETI_XNN_GEMM_COLS +
+                                (MAX_TAPS * MAX_K + 1) * ETI_XNN_AVX512_COLS];
 
 static void fill(void) {
   uint32_t seed = 1;
@@ -47,13 +70,14 @@ static void fill(void) {
   for (size_t j = 0; j < MAX_COLS; j++) bias[j] = (float)j / 16.0f - 1.0f;
 }
 
-// For every 16 columns their biases, then the weights of each k.
-static void pack(size_t n_cols, size_t n_k) {
+// For every panel the biases of its columns, then the weights of each k.
+static void pack(size_t panel_cols, size_t n_cols, size_t n_k) {
   float *at = packed;
-  for (size_t first = 0; first < n_cols; first += COLS) {
-    for (size_t j = first; j < first + COLS; j++) *at++ = j < n_cols ? bias[j] : 0.0f;
+  for (size_t first = 0; first < n_cols; first += panel_cols) {
+    const size_t end = first + panel_cols;
+    for (size_t j = first; j < end; j++) *at++ = j < n_cols ? bias[j] : 0.0f;
     for (size_t k = 0; k < n_k; k++)
-      for (size_t j = first; j < first + COLS; j++) *at++ = j < n_cols ? b[k][j] : 0.0f;
+      for (size_t j = first; j < end; j++) *at++ = j < n_cols ? b[k][j] : 0.0f;
   }
 }
 
@@ -86,54 +110,59 @@ static bool is_right(size_t n_rows, size_t n_cols, size_t n_taps, size_t n_k,
   return true;
 }
 
+static void multiply_all_sizes(const kernels *with, size_t n_k) {
+  for (size_t n_cols = 1; n_cols <= MAX_COLS; n_cols++) {
+    pack(with->cols, n_cols, n_k);
+    for (size_t n_rows = 1; n_rows <= MAX_ROWS; n_rows++) {
+      const float *rows[MAX_TAPS][MAX_ROWS];
+      for (size_t i = 0; i < MAX_ROWS; i++) rows[0][i] = a + i * (MAX_K + 3);
+      reset_result();
+      with->gemm(n_rows, n_cols, n_k * sizeof(float), a, (MAX_K + 3) * sizeof(float), packed, c,
+                 sizeof c[0], with->cols * sizeof(float), LIMITS);
+      EXPECT(is_right(n_rows, n_cols, 1, n_k, rows));
+    }
+  }
+}
+
 static void products_are_the_sums_for_all_sizes(void) {
-  if (!can_run()) return;
   fill();
   static const size_t lengths[] = {1, 2, 3, 8, 17, MAX_K};
-  for (size_t l = 0; l < sizeof lengths / sizeof lengths[0]; l++) {
-    for (size_t n_cols = 1; n_cols <= MAX_COLS; n_cols++) {
-      const size_t n_k = lengths[l];
-      pack(n_cols, n_k);
-      for (size_t n_rows = 1; n_rows <= MAX_ROWS; n_rows++) {
-        const float *rows[MAX_TAPS][MAX_ROWS];
-        for (size_t i = 0; i < MAX_ROWS; i++) rows[0][i] = a + i * (MAX_K + 3);
-        reset_result();
-        eti_xnn_f32_gemm_6x16__avx2(n_rows, n_cols, n_k * sizeof(float), a,
-                                    (MAX_K + 3) * sizeof(float), packed, c, sizeof c[0],
-                                    COLS * sizeof(float), LIMITS);
-        EXPECT(is_right(n_rows, n_cols, 1, n_k, rows));
+  for (size_t set = 0; set < N_SETS; set++)
+    for (size_t l = 0; l < sizeof lengths / sizeof lengths[0]; l++)
+      if (instruction_sets[set].can_run()) multiply_all_sizes(&instruction_sets[set], lengths[l]);
+}
+
+// Each third tap is zero, and one tap of all rows if their number is even.
+static void convolve_all_sizes(const kernels *with, size_t n_taps) {
+  static const float zero[MAX_K];
+  const size_t offset = 5, n_k = 9, block = with->rows;
+  for (size_t n_cols = 1; n_cols <= MAX_COLS; n_cols++) {
+    pack(with->cols, n_cols, n_taps * n_k);
+    for (size_t n_rows = 1; n_rows <= MAX_ROWS; n_rows++) {
+      const float *rows[MAX_TAPS][MAX_ROWS];
+      const void *given[2 * MAX_ROWS * MAX_TAPS];
+      for (size_t s = 0; s < n_taps; s++) {
+        for (size_t i = 0; i < MAX_ROWS; i++) {
+          const bool is_zero = (s + i) % 3 == 0 || (s == 2 && n_rows % 2 == 0);
+          const float *const at = a + (s * MAX_ROWS + i) * (n_k + 2);
+          given[(i / block * n_taps + s) * block + i % block] = is_zero ? zero : at;
+          rows[s][i] = is_zero ? zero : at + offset;
+        }
       }
+      reset_result();
+      with->igemm(n_rows, n_cols, n_k * sizeof(float), n_taps * block * sizeof given[0], given,
+                  packed, c, sizeof c[0], with->cols * sizeof(float), offset * sizeof(float), zero,
+                  LIMITS);
+      EXPECT(is_right(n_rows, n_cols, n_taps, n_k, rows));
     }
   }
 }
 
 static void convolutions_add_all_taps_and_offset_all_but_zero(void) {
-  if (!can_run()) return;
   fill();
-  static const float zero[MAX_K];
-  const size_t offset = 5, n_k = 9;
-  for (size_t n_taps = 1; n_taps <= MAX_TAPS; n_taps++) {
-    for (size_t n_cols = 1; n_cols <= MAX_COLS; n_cols++) {
-      pack(n_cols, n_taps * n_k);
-      for (size_t n_rows = 1; n_rows <= MAX_ROWS; n_rows++) {
-        const float *rows[MAX_TAPS][MAX_ROWS];
-        const void *given[(MAX_ROWS / BLOCK + 1) * MAX_TAPS * BLOCK];
-        for (size_t s = 0; s < n_taps; s++) {
-          for (size_t i = 0; i < MAX_ROWS; i++) {
-            const bool is_zero = (s + i) % 3 == 0 || (s == 2 && n_rows % 2 == 0);
-            const float *const at = a + (s * MAX_ROWS + i) * (n_k + 2);
-            given[(i / BLOCK * n_taps + s) * BLOCK + i % BLOCK] = is_zero ? zero : at;
-            rows[s][i] = is_zero ? zero : at + offset;
-          }
-        }
-        reset_result();
-        eti_xnn_f32_igemm_6x16__avx2(
-            n_rows, n_cols, n_k * sizeof(float), n_taps * BLOCK * sizeof given[0], given, packed, c,
-            sizeof c[0], COLS * sizeof(float), offset * sizeof(float), zero, LIMITS);
-        EXPECT(is_right(n_rows, n_cols, n_taps, n_k, rows));
-      }
-    }
-  }
+  for (size_t set = 0; set < N_SETS; set++)
+    for (size_t n_taps = 1; n_taps <= MAX_TAPS; n_taps++)
+      if (instruction_sets[set].can_run()) convolve_all_sizes(&instruction_sets[set], n_taps);
 }
 
 // ---- Rows
@@ -256,57 +285,71 @@ static void elements_of_any_size_are_moved_whole(void) {
 
 // ---- Tiles
 
+static const eti_xnn_tile LEAST = {ETI_XNN_GEMM_ROWS, ETI_XNN_GEMM_COLS};
+
 static size_t n_tiles(size_t n_rows, size_t n_cols, eti_xnn_tile tile) {
   return ((n_rows + tile.rows - 1) / tile.rows) * ((n_cols + tile.cols - 1) / tile.cols);
 }
 
 static void weights_beyond_the_cache_are_read_in_one_call(void) {
-  const eti_xnn_tile tile = eti_xnn_f32_tile(197, 3072, 768 * 4, (size_t)3072 * 769 * 4, 1);
+  const eti_xnn_tile tile = eti_xnn_f32_tile(LEAST, 197, 3072, 768 * 4, (size_t)3072 * 769 * 4, 1);
   EXPECT(n_tiles(197, 3072, tile) == 1);
 }
 
 static void rows_fit_the_cache_beside_their_weights(void) {
-  const eti_xnn_tile tile = eti_xnn_f32_tile(12544, 96, 24 * 4, 96 * 25 * 4, 1);
+  const eti_xnn_tile tile = eti_xnn_f32_tile(LEAST, 12544, 96, 24 * 4, 96 * 25 * 4, 1);
   EXPECT(tile.cols >= 96 && tile.rows * 24 * 4 <= (512 << 10) && tile.rows > 1000);
 }
 
-static void threads_get_tiles_to_share_down_to_a_block(void) {
+static void share(eti_xnn_tile least, size_t n_threads) {
   static const size_t sizes[][2] = {{1, 1}, {7, 16}, {49, 960}, {12544, 16}, {197, 3072}, {6, 8}};
   for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
-    for (size_t n_threads = 1; n_threads <= 16; n_threads++) {
-      const size_t m = sizes[i][0], n = sizes[i][1];
-      const eti_xnn_tile tile = eti_xnn_f32_tile(m, n, 640, n * 644, n_threads);
-      EXPECT(tile.rows > 0 && tile.rows % BLOCK == 0 && tile.cols > 0 && tile.cols % COLS == 0);
-      const size_t most = ((m + BLOCK - 1) / BLOCK) * ((n + COLS - 1) / COLS);
-      if (n_threads > 1)
-        EXPECT(n_tiles(m, n, tile) >= (most < 2 * n_threads ? most : 2 * n_threads));
+    const size_t m = sizes[i][0], n = sizes[i][1];
+    const eti_xnn_tile tile = eti_xnn_f32_tile(least, m, n, 640, n * 644, n_threads);
+    EXPECT(tile.rows > 0 && tile.rows % least.rows == 0);
+    EXPECT(tile.cols > 0 && tile.cols % least.cols == 0);
+    const size_t most = n_tiles(m, n, least);
+    if (n_threads > 1) EXPECT(n_tiles(m, n, tile) >= (most < 2 * n_threads ? most : 2 * n_threads));
+  }
+}
+
+static void threads_get_tiles_to_share_down_to_a_block(void) {
+  for (size_t n_threads = 1; n_threads <= 16; n_threads++) {
+    share(LEAST, n_threads);
+    share((eti_xnn_tile){ETI_XNN_AVX512_ROWS, ETI_XNN_AVX512_COLS}, n_threads);
+  }
+}
+
+// Packs two groups of n_cols columns into panels.
+static void pack_panels(size_t cols, size_t n_cols, size_t n_k) {
+  enum { GROUPS = 2, TAPS = 3, MOST_K = 20 };
+  static float weights[GROUPS * MAX_COLS * TAPS * MOST_K];
+  static float right[GROUPS * (MAX_COLS + ETI_XNN_AVX512_COLS) * (TAPS * MOST_K + 1)];
+  static float found[sizeof right / sizeof right[0]];
+  for (size_t i = 0; i < sizeof weights / sizeof weights[0]; i++) weights[i] = (float)i + 1;
+  for (size_t i = 0; i < sizeof right / sizeof right[0]; i++) right[i] = found[i] = UNTOUCHED;
+  float *at = right;
+  for (size_t g = 0; g < GROUPS; g++) {
+    for (size_t first = 0; first < n_cols; first += cols) {
+      for (size_t j = 0; j < cols && first + j < n_cols; j++)
+        at[j] = weights[g * n_cols + first + j];
+      at += cols;
+      for (size_t k = 0; k < TAPS * n_k; k++, at += cols)
+        for (size_t j = 0; j < cols && first + j < n_cols; j++)
+          at[j] = weights[(g * n_cols + first + j) * TAPS * n_k + k];
     }
   }
+  eti_xnn_f32_pack_goki__avx2(GROUPS, n_cols, TAPS, n_k, cols, 1, 1, weights, weights, NULL, found,
+                              0, NULL);
+  EXPECT(memcmp(found, right, sizeof right) == 0);
 }
 
 static void weights_are_packed_where_the_kernels_read_them(void) {
   if (!can_run()) return;
-  enum { GROUPS = 2, TAPS = 3 };
-  static float weights[GROUPS * MAX_COLS * TAPS * 20];
-  static float right[GROUPS * 3 * COLS * (TAPS * 20 + 1)], found[sizeof right / sizeof right[0]];
-  for (size_t i = 0; i < sizeof weights / sizeof weights[0]; i++) weights[i] = (float)i + 1;
   for (size_t n_cols = 1; n_cols <= MAX_COLS; n_cols += 3) {
     for (size_t n_k = 1; n_k <= 20; n_k++) {
-      for (size_t i = 0; i < sizeof right / sizeof right[0]; i++) right[i] = found[i] = UNTOUCHED;
-      float *at = right;
-      for (size_t g = 0; g < GROUPS; g++) {
-        for (size_t first = 0; first < n_cols; first += COLS) {
-          for (size_t j = 0; j < COLS && first + j < n_cols; j++)
-            at[j] = weights[g * n_cols + first + j];
-          at += COLS;
-          for (size_t k = 0; k < TAPS * n_k; k++, at += COLS)
-            for (size_t j = 0; j < COLS && first + j < n_cols; j++)
-              at[j] = weights[(g * n_cols + first + j) * TAPS * n_k + k];
-        }
-      }
-      eti_xnn_f32_pack_goki__avx2(GROUPS, n_cols, TAPS, n_k, COLS, 1, 1, weights, weights, NULL,
-                                  found, 0, NULL);
-      EXPECT(memcmp(found, right, sizeof right) == 0);
+      pack_panels(ETI_XNN_GEMM_COLS, n_cols, n_k);
+      pack_panels(ETI_XNN_AVX512_COLS, n_cols, n_k);
     }
   }
 }

@@ -16,9 +16,16 @@
 //   xx_transposev 1x1_scalar_memcpy              xx_transpose     transposition of whole rows
 //
 // These are the tables of machines with AVX2 and FMA and without AVX-512. (XNNPACK's f32 kernels
-// are slow there, since compilers keep a sum in memory.) On machines with AMX that the system lends
-// (isa_select.h) these are replaced instead; XNNPACK has kernels for AMX itself only if its
-// compiler is newer than gcc 12, and those are replaced too:
+// are slow there, since compilers keep a sum in memory.) On machines with AVX-512 those of f32 are
+// replaced: XNNPACK's kernels read all weights again for every 7 rows, which takes longer than the
+// products if the weights do not fit the second-level cache.
+//
+//   f32_(i)gemm_minmax 7x32 avx512f_broadcast    f32_(i)gemm_8x32 as above
+//   pack_f32_conv_goki_w                         f32_pack_goki
+//
+// On machines with AMX that the system lends (isa_select.h) those of int8 are replaced, too;
+// XNNPACK has kernels for AMX itself only if its compiler is newer than gcc 12, and those are
+// replaced as well:
 //
 //   qs8_qc8w_(i)gemm_minmax_fp32 7x16c8 vnni      qs8_(i)gemm_16x16 int8
 //   qd8_f32_qc8w_(i)gemm_minmax 10x16c8 vnni      qd8_(i)gemm_16x16 int8, quantized at run time
@@ -37,6 +44,7 @@
 #include <xnnpack.h>
 
 enum { ETI_XNN_GEMM_ROWS = 6, ETI_XNN_GEMM_COLS = 16, ETI_XNN_AMX_ROWS = 16 };
+enum { ETI_XNN_AVX512_ROWS = 8, ETI_XNN_AVX512_COLS = 32 };
 
 // XNNPACK's interface of gemm micro-kernels: n_rows x n_cols sums over k_bytes / 4 elements of the
 // rows at `a`, a_bytes apart. Rows of c are row_bytes apart, its panels of 16 columns panel_bytes.
@@ -49,15 +57,19 @@ void eti_xnn_f32_gemm_6x16__avx2(size_t n_rows, size_t n_cols, size_t k_bytes, c
 // XNNPACK's interface of igemm micro-kernels, for rows whose taps are not contiguous. The
 // indirection buffer has taps_bytes for each 6 rows; its entry [6 s + i] points to tap s of row i.
 // offset_bytes are added to pointers other than `zero`. Taps that are `zero` in all rows computed
-// together are skipped, even if their weights are infinite or NaN.
+// together are skipped, even if their weights are infinite or NaN. igemm_1x16 is for a single row:
+// entry [s] of its indirection buffer points to tap s.
 void eti_xnn_f32_igemm_6x16__avx2(size_t n_rows, size_t n_cols, size_t k_bytes, size_t taps_bytes,
+                                  const void **a, const void *w, void *c, size_t row_bytes,
+                                  size_t panel_bytes, size_t offset_bytes, const void *zero,
+                                  const void *limits);
+void eti_xnn_f32_igemm_1x16__avx2(size_t n_rows, size_t n_cols, size_t k_bytes, size_t taps_bytes,
                                   const void **a, const void *w, void *c, size_t row_bytes,
                                   size_t panel_bytes, size_t offset_bytes, const void *zero,
                                   const void *limits);
 
 // Kernels with a residual, which is added to the sums before they are limited. Its parameters
-// replace the two floats. igemm_add_1x16 is for a single row: entry [s] of its indirection buffer
-// points to tap s.
+// replace the two floats.
 typedef struct eti_xnn_f32_residual {
   float limits[2];
   ptrdiff_t bytes;  // from c to the residual, which has the layout of c
@@ -74,6 +86,31 @@ void eti_xnn_f32_igemm_add_1x16__avx2(size_t n_rows, size_t n_cols, size_t k_byt
                                       size_t taps_bytes, const void **a, const void *w, void *c,
                                       size_t row_bytes, size_t panel_bytes, size_t offset_bytes,
                                       const void *zero, const void *residual);
+
+// The same kernels on 512-bit vectors: panels of 32 columns, and an indirection buffer for each 8
+// rows.
+void eti_xnn_f32_gemm_8x32__avx512(size_t n_rows, size_t n_cols, size_t k_bytes, const void *a,
+                                   size_t a_bytes, const void *w, void *c, size_t row_bytes,
+                                   size_t panel_bytes, const void *limits);
+void eti_xnn_f32_igemm_8x32__avx512(size_t n_rows, size_t n_cols, size_t k_bytes, size_t taps_bytes,
+                                    const void **a, const void *w, void *c, size_t row_bytes,
+                                    size_t panel_bytes, size_t offset_bytes, const void *zero,
+                                    const void *limits);
+void eti_xnn_f32_igemm_1x32__avx512(size_t n_rows, size_t n_cols, size_t k_bytes, size_t taps_bytes,
+                                    const void **a, const void *w, void *c, size_t row_bytes,
+                                    size_t panel_bytes, size_t offset_bytes, const void *zero,
+                                    const void *limits);
+void eti_xnn_f32_gemm_add_8x32__avx512(size_t n_rows, size_t n_cols, size_t k_bytes, const void *a,
+                                       size_t a_bytes, const void *w, void *c, size_t row_bytes,
+                                       size_t panel_bytes, const void *residual);
+void eti_xnn_f32_igemm_add_8x32__avx512(size_t n_rows, size_t n_cols, size_t k_bytes,
+                                        size_t taps_bytes, const void **a, const void *w, void *c,
+                                        size_t row_bytes, size_t panel_bytes, size_t offset_bytes,
+                                        const void *zero, const void *residual);
+void eti_xnn_f32_igemm_add_1x32__avx512(size_t n_rows, size_t n_cols, size_t k_bytes,
+                                        size_t taps_bytes, const void **a, const void *w, void *c,
+                                        size_t row_bytes, size_t panel_bytes, size_t offset_bytes,
+                                        const void *zero, const void *residual);
 
 // The int8 kernels, by XNNPACK's interfaces. qs8 results are int8: sums times the scales of
 // columns. qd8 results are f32: sums times the scales of rows (one for all in igemm) and columns,
@@ -141,8 +178,8 @@ void eti_xnn_qb4_gemm_6x16__avx2(size_t n_rows, size_t n_cols, size_t n_k, const
                                  size_t panel_bytes, const void *limits,
                                  const struct xnn_qd8_quantization_params *scales);
 
-// Packs f32 weights [group][column][tap][k] of a convolution, by XNNPACK's interface: nr is 16, kr
-// and sr are 1. Memory of columns past the last one is not written, nor that of biases without
+// Packs f32 weights [group][column][tap][k] of a convolution, by XNNPACK's interface: nr is 16 or
+// 32, kr and sr are 1. Memory of columns past the last one is not written, nor that of biases without
 // `bias`.
 void eti_xnn_f32_pack_goki__avx2(size_t n_groups, size_t n_cols, size_t n_taps, size_t n_k,
                                  size_t nr, size_t kr, size_t sr, const void *weights,

@@ -18,6 +18,7 @@ enum { COLS = ETI_XNN_GEMM_COLS };
 const eti_xnn_gemm_table eti_xnn_gemm_tables[ETI_XNN_TABLES] = {
     [ETI_XNN_F32_TABLE] = {.gemm_name = "f32_gemm_5x16",
                            .igemm_name = "f32_igemm_5x16",
+                           .is_f32 = true,
                            .find = xnn_init_f32_gemm_config,
                            .original_layout = {5, COLS, 0},
                            .layout = {ETI_XNN_GEMM_ROWS, COLS, 0},
@@ -27,8 +28,31 @@ const eti_xnn_gemm_table eti_xnn_gemm_tables[ETI_XNN_TABLES] = {
                                (eti_xnn_fn)xnn_f32_igemm_minmax_ukernel_5x16__fma3_broadcast_prfm,
                            .gemm = (eti_xnn_fn)eti_xnn_f32_gemm_6x16__avx2,
                            .igemm = (eti_xnn_fn)eti_xnn_f32_igemm_6x16__avx2,
+                           .gemm_1_row = (eti_xnn_fn)eti_xnn_f32_gemm_6x16__avx2,
+                           .igemm_1_row = (eti_xnn_fn)eti_xnn_f32_igemm_1x16__avx2,
+                           .gemm_add = (eti_xnn_fn)eti_xnn_f32_gemm_add_6x16__avx2,
+                           .igemm_add = (eti_xnn_fn)eti_xnn_f32_igemm_add_6x16__avx2,
+                           .igemm_add_1_row = (eti_xnn_fn)eti_xnn_f32_igemm_add_1x16__avx2,
                            .pack_name = "f32_conv_goki_w",
                            .pack_goki = eti_xnn_f32_pack_goki__avx2},
+    [ETI_XNN_F32_AVX512_TABLE] =
+        {.gemm_name = "f32_gemm_7x32",
+         .igemm_name = "f32_igemm_7x32",
+         .is_f32 = true,
+         .find = xnn_init_f32_gemm_config,
+         .original_layout = {7, ETI_XNN_AVX512_COLS, 0},
+         .layout = {ETI_XNN_AVX512_ROWS, ETI_XNN_AVX512_COLS, 0},
+         .original_gemm = (eti_xnn_fn)xnn_f32_gemm_minmax_ukernel_7x32__avx512f_broadcast,
+         .original_igemm = (eti_xnn_fn)xnn_f32_igemm_minmax_ukernel_7x32__avx512f_broadcast,
+         .gemm = (eti_xnn_fn)eti_xnn_f32_gemm_8x32__avx512,
+         .igemm = (eti_xnn_fn)eti_xnn_f32_igemm_8x32__avx512,
+         .gemm_1_row = (eti_xnn_fn)eti_xnn_f32_gemm_8x32__avx512,
+         .igemm_1_row = (eti_xnn_fn)eti_xnn_f32_igemm_1x32__avx512,
+         .gemm_add = (eti_xnn_fn)eti_xnn_f32_gemm_add_8x32__avx512,
+         .igemm_add = (eti_xnn_fn)eti_xnn_f32_igemm_add_8x32__avx512,
+         .igemm_add_1_row = (eti_xnn_fn)eti_xnn_f32_igemm_add_1x32__avx512,
+         .pack_name = "f32_conv_goki_w",
+         .pack_goki = eti_xnn_f32_pack_goki__avx2},
     [ETI_XNN_QS8_TABLE] = {.gemm_name = "qs8_qc8w_gemm_3x8c8",
                            .igemm_name = "qs8_qc8w_igemm_3x8c8",
                            .is_scheduled = true,
@@ -181,11 +205,11 @@ static void override_table(const eti_xnn_gemm_table *t) {
   ET_ASSERT(holds_tuned(t));
 }
 
-// If the f32 table has other kernels than expected, all tables have but those of AMX.
+// If the f32 table has other kernels than expected for AVX2, so have the tables of int8.
 static void override_all(void) {
   for (size_t i = 0; i < ETI_XNN_TABLES; i++) {
     const eti_xnn_gemm_table *const t = &eti_xnn_gemm_tables[i];
-    if (t->is_amx || i == ETI_XNN_F32_TABLE || holds_tuned(&eti_xnn_gemm_tables[ETI_XNN_F32_TABLE]))
+    if (t->is_amx || t->is_f32 || holds_tuned(&eti_xnn_gemm_tables[ETI_XNN_F32_TABLE]))
       override_table(t);
   }
   if (!holds_tuned(&eti_xnn_gemm_tables[ETI_XNN_F32_TABLE])) return;
@@ -203,9 +227,13 @@ void eti_xnn_gemm_install(void) {
 
 // ---- Names of replaced functions
 
-bool eti_xnn_has_f32_gemm(void) {
+const eti_xnn_gemm_table *eti_xnn_f32_gemm_table(void) {
   eti_xnn_gemm_install();
-  return holds_tuned(&eti_xnn_gemm_tables[ETI_XNN_F32_TABLE]);
+  for (size_t i = 0; i < ETI_XNN_TABLES; i++) {
+    const eti_xnn_gemm_table *const t = &eti_xnn_gemm_tables[i];
+    if (t->is_f32 && holds_tuned(t)) return t;
+  }
+  return NULL;
 }
 
 bool eti_xnn_has_qs8_gemm_amx(void) {

@@ -25,17 +25,18 @@ static void set_residual(void *params, ptrdiff_t bytes) {
   ((eti_xnn_f32_residual *)params)->bytes = bytes;
 }
 
-static void add_to_gemm(struct gemm_context *c, ptrdiff_t bytes) {
+static void add_to_gemm(struct gemm_context *c, const eti_xnn_gemm_table *t, ptrdiff_t bytes) {
   for (size_t u = 0; u < XNN_MAX_UARCH_TYPES; u++)
-    c->ukernel.function[u] = (xnn_gemm_ukernel_fn)eti_xnn_f32_gemm_add_6x16__avx2;
+    c->ukernel.function[u] = (xnn_gemm_ukernel_fn)t->gemm_add;
   set_residual(&c->params, bytes);
 }
 
 // A convolution to a single pixel has an indirection buffer for a single row.
-static void add_to_igemm(struct igemm_context *c, bool is_single_row, ptrdiff_t bytes) {
+static void add_to_igemm(struct igemm_context *c, const eti_xnn_gemm_table *t, bool is_single_row,
+                         ptrdiff_t bytes) {
   for (size_t u = 0; u < XNN_MAX_UARCH_TYPES; u++)
-    c->ukernel.function[u] = is_single_row ? (xnn_igemm_ukernel_fn)eti_xnn_f32_igemm_add_1x16__avx2
-                                           : (xnn_igemm_ukernel_fn)eti_xnn_f32_igemm_add_6x16__avx2;
+    c->ukernel.function[u] =
+        (xnn_igemm_ukernel_fn)(is_single_row ? t->igemm_add_1_row : t->igemm_add);
   set_residual(&c->params, bytes);
 }
 
@@ -56,21 +57,23 @@ static enum xnn_status set_up(const struct xnn_operator_data *opdata,
   const enum xnn_status status =
       set_up_product(op, opdata->workspace, values[opdata->inputs[0]].data, y);
   if (status != xnn_status_success) return status;
+  const eti_xnn_gemm_table *const t = eti_xnn_f32_gemm_table();
   const ptrdiff_t bytes = (ptrdiff_t)((intptr_t)residual - (intptr_t)y);
   if (op->ukernel.type == xnn_microkernel_type_gemm) {
-    ET_ASSERT(op->ukernel.gemm.nr == ETI_XNN_GEMM_COLS);
-    add_to_gemm(&op->context.gemm.gemm.gemm, bytes);
+    ET_ASSERT(op->ukernel.gemm.nr == t->layout.nr);
+    add_to_gemm(&op->context.gemm.gemm.gemm, t, bytes);
   } else {
     ET_ASSERT(op->ukernel.type == xnn_microkernel_type_igemm &&
-              op->ukernel.igemm.nr == ETI_XNN_GEMM_COLS);
-    add_to_igemm(&op->context.igemm.igemm, op->output_height * op->output_width == 1, bytes);
+              op->ukernel.igemm.nr == t->layout.nr);
+    add_to_igemm(&op->context.igemm.igemm, t, op->output_height * op->output_width == 1, bytes);
   }
   return status;
 }
 
 // XNNPACK uses other kernels for fewer columns than a panel has.
 bool eti_xnn_has_gemm_residual(size_t n_cols) {
-  return n_cols >= ETI_XNN_GEMM_COLS && eti_xnn_has_f32_gemm();
+  const eti_xnn_gemm_table *const t = eti_xnn_f32_gemm_table();
+  return t != NULL && n_cols >= t->layout.nr;
 }
 
 void eti_xnn_add_residual(xnn_subgraph_t subgraph, uint32_t residual) {

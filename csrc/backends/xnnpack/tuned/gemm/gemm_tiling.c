@@ -34,16 +34,16 @@ static void cut_for_threads(size_t *first, size_t n_first, size_t *second, size_
   if (more > n_second_tiles) *second = divide_up(n_second, more < n_second ? more : n_second);
 }
 
-eti_xnn_tile eti_xnn_f32_tile(size_t n_rows, size_t n_cols, size_t row_bytes, size_t weight_bytes,
-                              size_t n_threads) {
-  const size_t n_panels = divide_up(n_cols, COLS), n_blocks = divide_up(n_rows, ETI_XNN_GEMM_ROWS);
+eti_xnn_tile eti_xnn_f32_tile(eti_xnn_tile least, size_t n_rows, size_t n_cols, size_t row_bytes,
+                              size_t weight_bytes, size_t n_threads) {
+  const size_t n_panels = divide_up(n_cols, least.cols), n_blocks = divide_up(n_rows, least.rows);
   size_t blocks = n_blocks, panels = n_panels;
   if (weight_bytes <= CACHE_BYTES) {
-    const size_t in_cache = CACHE_BYTES / row_bytes / ETI_XNN_GEMM_ROWS;
+    const size_t in_cache = CACHE_BYTES / row_bytes / least.rows;
     blocks = divide_up(n_blocks, divide_up(n_blocks, in_cache < 1 ? 1 : in_cache));
   }
   cut_for_threads(&panels, n_panels, &blocks, n_blocks, n_threads);
-  return (eti_xnn_tile){blocks * ETI_XNN_GEMM_ROWS, panels * COLS};
+  return (eti_xnn_tile){blocks * least.rows, panels * least.cols};
 }
 
 eti_xnn_tile eti_xnn_q8_tile(size_t n_rows, size_t n_cols, size_t weight_bytes, size_t n_threads) {
@@ -130,11 +130,11 @@ static void tile_invocation(const product *p, struct compute_parameters *work, s
   const size_t sharing = outer < n_threads ? divide_up(n_threads, outer) : 1;
   const size_t weights = p->column_bytes * n_cols;
   const size_t rows = p->row_bytes * p->n_taps;
-  const eti_xnn_tile tile = p->table == &eti_xnn_gemm_tables[ETI_XNN_F32_TABLE]
-                                ? eti_xnn_f32_tile(n_rows, n_cols, p->row_bytes, weights, sharing)
-                            : p->table->is_amx
-                                ? eti_xnn_amx_tile(n_rows, n_cols, rows, weights, sharing)
-                                : eti_xnn_q8_tile(n_rows, n_cols, weights, sharing);
+  const eti_xnn_tile least = {p->table->layout.mr, p->table->layout.nr};
+  const eti_xnn_tile tile =
+      p->table->is_f32   ? eti_xnn_f32_tile(least, n_rows, n_cols, p->row_bytes, weights, sharing)
+      : p->table->is_amx ? eti_xnn_amx_tile(n_rows, n_cols, rows, weights, sharing)
+                         : eti_xnn_q8_tile(n_rows, n_cols, weights, sharing);
   work->tile[0] = tile.rows;
   work->tile[1] = tile.cols;
 }

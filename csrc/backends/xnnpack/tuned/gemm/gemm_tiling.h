@@ -17,8 +17,9 @@ typedef struct eti_xnn_tile {
 // weights fit a second-level cache they are loaded from it; then a call has as many rows as fit
 // with them. For several threads columns are cut into panels and, if these are too few, rows into
 // blocks.
-eti_xnn_tile eti_xnn_f32_tile(size_t n_rows, size_t n_cols, size_t row_bytes, size_t weight_bytes,
-                              size_t n_threads);
+// `least`: the rows and columns of a kernel's own tile, of which all tiles are multiples.
+eti_xnn_tile eti_xnn_f32_tile(eti_xnn_tile least, size_t n_rows, size_t n_cols, size_t row_bytes,
+                              size_t weight_bytes, size_t n_threads);
 
 // Integers: as many columns as have their weights in a second-level cache, because the kernels
 // multiply a block of rows by all columns of a call. For several threads rows are cut into blocks

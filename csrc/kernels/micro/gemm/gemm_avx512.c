@@ -86,6 +86,7 @@ static void pack_rows_f32__avx512(void *dst, size_t width, const void *src, size
 #define V_LOAD_N(p, n) _mm512_maskz_loadu_ps(lanes16(n), p)
 #define V_STORE_N(p, v, n) _mm512_mask_storeu_ps(p, lanes16(n), v)
 #define B_GAPS
+#define B_NEAR 1024
 #define PACK_ROWS
 #include "kernels/micro/gemm/gemm_tile.body.h"
 

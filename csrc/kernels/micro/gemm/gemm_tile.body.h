@@ -10,6 +10,8 @@
 //                                       V_FMA; else a vector of it
 //   V_LOAD_N(p, n) V_STORE_N(p, v, n)   the first n lanes, 1 ≤ n < LANES
 //   B_GAPS                              defined when nr > ETI_GEMM_STORED = LANES: B may have gaps
+//   B_NEAR                              optional: how many bytes ahead a tile prefetches B, which
+//                                       comes from the second-level cache
 //   PACK_ROWS                           defined when the including file has a pack_rows of its own
 //   IN_PIECES                           defined for few sizes of tiles; the others are computed in
 //                                       pieces. Each size is a copy of the loops
@@ -33,6 +35,13 @@ _Static_assert(LANES == ETI_GEMM_STORED && NV == 2, "the gap is between two vect
 #define B_AT(v) ((v) * LANES)
 #endif
 #define LOAD_EDGE(p, v) ((whole || (v) + 1 != nv) ? V_LOAD(p) : V_LOAD_N(p, tail))
+#ifdef B_NEAR
+// Tiles of few rows are bound by loads already.
+#define FETCH_NEAR(p) \
+  if (m > 4) __builtin_prefetch((const char *)(p) + B_NEAR, 0, 3)
+#else
+#define FETCH_NEAR(p) ((void)0)
+#endif
 #define INLINE static inline __attribute__((always_inline))
 
 #ifndef ET_GEMM_TILE_KINDS
@@ -139,7 +148,10 @@ INLINE void FN(tile_of)(const eti_gemm_tile *t, const size_t m, const size_t nv,
       VEC bv[NV];
       __builtin_prefetch(ahead, 0, 2);
       ahead += ahead_step;
-      for (size_t v = 0; v < nv; v++) bv[v] = LOAD_EDGE(b + B_AT(v), v);
+      for (size_t v = 0; v < nv; v++) {
+        bv[v] = LOAD_EDGE(b + B_AT(v), v);
+        FETCH_NEAR(b + B_AT(v));
+      }
 #ifdef BY_VECTORS
       for (size_t v = 0; v < nv; v++) {
         for (size_t i = 0; i < m; i++) acc[i][v] = V_FMA(V_FACTOR(a[i]), bv[v], acc[i][v]);
@@ -176,7 +188,10 @@ INLINE void FN(rows_once)(const eti_gemm_tile *t, const size_t m, const size_t n
   size_t k = 0;
   do {
     VEC bv[NV];
-    for (size_t v = 0; v < nv; v++) bv[v] = LOAD_EDGE(b + B_AT(v), v);
+    for (size_t v = 0; v < nv; v++) {
+      bv[v] = LOAD_EDGE(b + B_AT(v), v);
+      FETCH_NEAR(b + B_AT(v));
+    }
 #ifdef BY_VECTORS
     for (size_t v = 0; v < nv; v++) {
       for (size_t i = 0; i < m; i++) acc[i][v] = V_FMA(V_FACTOR(p[i][k]), bv[v], acc[i][v]);
@@ -221,7 +236,10 @@ INLINE void FN(rows_of)(const eti_gemm_tile *t, const size_t m, const size_t nv,
         VEC bv[NV];
         __builtin_prefetch(ahead, 0, 2);
         ahead += ahead_step;
-        for (size_t v = 0; v < nv; v++) bv[v] = LOAD_EDGE(b + B_AT(v), v);
+        for (size_t v = 0; v < nv; v++) {
+          bv[v] = LOAD_EDGE(b + B_AT(v), v);
+          FETCH_NEAR(b + B_AT(v));
+        }
 #ifdef BY_VECTORS
         for (size_t v = 0; v < nv; v++) {
           for (size_t i = 0; i < m; i++) acc[i][v] = V_FMA(V_FACTOR(p[i][k]), bv[v], acc[i][v]);
@@ -515,6 +533,7 @@ static void FN(pack_rows)(void *dst, size_t width, const void *src, size_t row_s
 #endif
 
 #undef INLINE
+#undef FETCH_NEAR
 #undef LOAD_EDGE
 #undef B_AT
 #undef FN
@@ -550,4 +569,5 @@ static void FN(pack_rows)(void *dst, size_t width, const void *src, size_t row_s
 #undef DEFINE
 #undef RUN
 #undef B_GAPS
+#undef B_NEAR
 #undef V_LIMIT

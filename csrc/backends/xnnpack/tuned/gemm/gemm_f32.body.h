@@ -7,6 +7,8 @@
 //   V_ZERO() V_SET1(x) V_BROADCAST(p) V_ADD(a, b) V_FMA(a, b, c) V_MIN(a, b) V_MAX(a, b)
 //   V_LOAD_SOME(p, n) V_STORE_SOME(p, v, n)  the first n elements; all of them if n is greater
 //   HEIGHTS(X, ...)                  X(n, ...) for each number of rows of a tile below ROWS
+//   PREFETCHES_PANELS                defined when there are loads to spare for the whole of a k of
+//                                    a panel, and for the next panel
 //
 // A tile of ROWS rows x 2 vectors keeps its sums in registers, with two vectors of weights and one
 // element of a row; there are tiles of fewer rows. If a panel has at most LANES columns, the other
@@ -53,11 +55,28 @@ INLINE void prefetch_residual(size_t n_rows, const target *t) {
       _mm_prefetch(add_bytes(t->residual + j, i * t->row_bytes), _MM_HINT_T0);
 }
 
+// A part of the next panel of weights, which a tile prefetches from memory, some bytes for each k.
+typedef struct ahead {
+  const char *at;
+  size_t step;
+} ahead;
+
+INLINE void prefetch(ahead *f, const float *weights) {
+  _mm_prefetch((const char *)(weights + K_AHEAD * COLS), _MM_HINT_T0);
+#ifdef PREFETCHES_PANELS
+  _mm_prefetch((const char *)(weights + K_AHEAD * COLS + LANES), _MM_HINT_T0);
+  _mm_prefetch(f->at, _MM_HINT_T1);
+  f->at += f->step;
+#else
+  (void)f;
+#endif
+}
+
 // Adds n products to each sum: rows[i][k] times the weights of k.
 INLINE void accumulate(tile *b, size_t n_rows, const float *const *rows, const float *weights,
-                       size_t n) {
+                       size_t n, ahead *f) {
   for (size_t k = 0; k < n; k++) {
-    _mm_prefetch((const char *)(weights + (k + K_AHEAD) * COLS), _MM_HINT_T0);
+    prefetch(f, weights + k * COLS);
     const VEC w0 = V_LOAD(weights + k * COLS);
     const VEC w1 = V_LOAD(weights + k * COLS + LANES);
     for (size_t i = 0; i < n_rows; i++) {
@@ -157,6 +176,12 @@ static size_t tile_rows(size_t n_left) {
   return (n_left + n_blocks - 1) / n_blocks;
 }
 
+// Bytes of the next panel of weights that the tiles of one panel prefetch for each k.
+static size_t share_of_panel(size_t n_rows) {
+  const size_t n_tiles = (n_rows + ROWS - 1) / ROWS;
+  return (COLS * sizeof(float) + n_tiles - 1) / n_tiles;
+}
+
 // Calls body(n_rows, is_half, …) with constant arguments.
 #define CASE_OF_ROWS(n, body, is_half, ...)                               \
   case n:                                                                 \
@@ -172,7 +197,7 @@ static size_t tile_rows(size_t n_left) {
 // ---- gemm: rows of one matrix
 
 INLINE void rows_of_matrix(size_t n_rows, bool is_half, size_t n, const float *a, size_t a_bytes,
-                           const float *w, const target *t) {
+                           const float *w, const target *t, ahead f) {
   const float *rows[ROWS];
   for (size_t i = 0; i < n_rows; i++) rows[i] = add_bytes(a, i * a_bytes);
   tile b;
@@ -181,7 +206,7 @@ INLINE void rows_of_matrix(size_t n_rows, bool is_half, size_t n, const float *a
   if (is_half)
     accumulate_half(&b, n_rows, rows, w + COLS, n);
   else
-    accumulate(&b, n_rows, rows, w + COLS, n);
+    accumulate(&b, n_rows, rows, w + COLS, n, &f);
   finish(&b, n_rows, is_half, t);
 }
 
@@ -189,12 +214,15 @@ static void multiply(size_t n_rows, size_t n, const float *a, size_t a_bytes, co
                      target t, size_t panel_bytes) {
   ET_ASSERT(n_rows > 0 && n > 0 && t.n_cols > 0 && a != NULL && t.c != NULL);
   ET_ASSERT(panel != NULL && eti_is_aligned(panel, 32));
+  const size_t step = share_of_panel(n_rows);
   for (;;) {
     target rows = t;
+    ahead f = {(const char *)(panel + (n + 1) * COLS), t.n_cols > COLS ? step : 0};
     for (size_t i = 0, m; i < n_rows; i += m, rows = next_rows(rows, m)) {
       const float *const at = add_bytes(a, i * a_bytes);
       m = tile_rows(n_rows - i);
-      FOR_ROWS(rows_of_matrix, m, t.n_cols <= LANES, n, at, a_bytes, panel, &rows)
+      FOR_ROWS(rows_of_matrix, m, t.n_cols <= LANES, n, at, a_bytes, panel, &rows, f)
+      f.at += f.step * n;
     }
     if (t.n_cols <= COLS) return;
     t = next_panel(t, panel_bytes);
@@ -231,7 +259,7 @@ typedef struct taps {
 } taps;
 
 INLINE void rows_of_taps(size_t n_rows, bool is_half, const taps *p, const float *w,
-                         const target *t) {
+                         const target *t, ahead f) {
   tile b;
   prefetch_residual(n_rows, t);
   start(&b, n_rows, is_half, w);
@@ -248,7 +276,7 @@ INLINE void rows_of_taps(size_t n_rows, bool is_half, const taps *p, const float
     if (is_half)
       accumulate_half(&b, n_rows, rows, weights, p->elements);
     else
-      accumulate(&b, n_rows, rows, weights, p->elements);
+      accumulate(&b, n_rows, rows, weights, p->elements, &f);
   }
   finish(&b, n_rows, is_half, t);
 }
@@ -258,16 +286,19 @@ static void convolve(size_t n_rows, const void *const *a, taps p, const float *p
                      size_t panel_bytes) {
   ET_ASSERT(n_rows > 0 && p.n > 0 && p.elements > 0 && t.n_cols > 0 && a != NULL && t.c != NULL);
   ET_ASSERT(panel != NULL && eti_is_aligned(panel, 32));
+  const size_t n = p.n * p.elements, step = share_of_panel(n_rows);
   for (;;) {
     target rows = t;
+    ahead f = {(const char *)(panel + (n + 1) * COLS), t.n_cols > COLS ? step : 0};
     for (size_t i = 0, m; i < n_rows; i += m, rows = next_rows(rows, m)) {
       m = tile_rows(n_rows - i);
       for (size_t k = 0; k < m; k++) p.at[k] = a + (i + k) / ROWS * p.n * ROWS + (i + k) % ROWS;
-      FOR_ROWS(rows_of_taps, m, t.n_cols <= LANES, &p, panel, &rows)
+      FOR_ROWS(rows_of_taps, m, t.n_cols <= LANES, &p, panel, &rows, f)
+      f.at += f.step * n;
     }
     if (t.n_cols <= COLS) return;
     t = next_panel(t, panel_bytes);
-    panel += (p.n * p.elements + 1) * COLS;
+    panel += (n + 1) * COLS;
   }
 }
 

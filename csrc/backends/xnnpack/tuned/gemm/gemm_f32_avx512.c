@@ -16,13 +16,14 @@ static __mmask16 first_lanes(size_t n) {
 
 #define KERNEL(name) eti_xnn_f32_##name##_8x32__avx512
 #define KERNEL_1_ROW(name) eti_xnn_f32_##name##_1x32__avx512
+#define PREFETCHES_PANELS
 #define VEC __m512
 #define LANES 16
 #define ROWS 8
-#define HEIGHTS(X, ...)                                                                     \
-  X(1, __VA_ARGS__)                                                                         \
-  X(2, __VA_ARGS__) X(3, __VA_ARGS__) X(4, __VA_ARGS__) X(5, __VA_ARGS__) X(6, __VA_ARGS__) \
-      X(7, __VA_ARGS__)
+#define HEIGHTS(X, ...) \
+  X(1, __VA_ARGS__)     \
+  X(2, __VA_ARGS__)     \
+  X(3, __VA_ARGS__) X(4, __VA_ARGS__) X(5, __VA_ARGS__) X(6, __VA_ARGS__) X(7, __VA_ARGS__)
 #define V_LOAD(p) _mm512_loadu_ps(p)
 #define V_STORE(p, v) _mm512_storeu_ps(p, v)
 #define V_ZERO() _mm512_setzero_ps()

@@ -179,8 +179,8 @@ void eti_xnn_qb4_gemm_6x16__avx2(size_t n_rows, size_t n_cols, size_t n_k, const
                                  const struct xnn_qd8_quantization_params *scales);
 
 // Packs f32 weights [group][column][tap][k] of a convolution, by XNNPACK's interface: nr is 16 or
-// 32, kr and sr are 1. Memory of columns past the last one is not written, nor that of biases without
-// `bias`.
+// 32, kr and sr are 1. Memory of columns past the last one is not written, nor that of biases
+// without `bias`.
 void eti_xnn_f32_pack_goki__avx2(size_t n_groups, size_t n_cols, size_t n_taps, size_t n_k,
                                  size_t nr, size_t kr, size_t sr, const void *weights,
                                  const void *bias, const void *scale, void *packed,

@@ -134,6 +134,7 @@ static inline void amx_dot_bf16(size_t s, size_t rows, size_t columns) {
 
 #define AMX_ZERO(tile) amx_zero(tile)
 #define AMX_LOAD(tile, from, step) amx_load(tile, from, step)
+#define AMX_LOAD_PASSING(tile, from, step) amx_load(tile, from, step)
 #define AMX_STORE(to, step, tile) amx_store(to, step, tile)
 #define AMX_DOT_U8_I8(sum, rows, columns) amx_dot_i8(sum, rows, columns, true)
 #define AMX_DOT_I8_I8(sum, rows, columns) amx_dot_i8(sum, rows, columns, false)

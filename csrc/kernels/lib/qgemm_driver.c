@@ -20,6 +20,7 @@ enum {
   BLOCK_BYTES = 128 * 1024,        // of a block, which stays in the L2 cache
   FEW_ROWS = 48,                   // rows that justify reading all weights once
   MAX_BYTES = 512 * 1024,          // of a block of few rows
+  TILES_BYTES = 1280 * 1024,       // the same with AMX, whose processors have L2 caches of 2 MiB
   CHUNK_BYTES = 256 * 1024,        // of panels that all rows of a block meet before the next ones
   MAX_SCRATCH = 64 * 1024 * 1024,  // of a thread
   MANY_ROWS = 96,                  // of a thread, which justify that all threads read all weights
@@ -64,7 +65,8 @@ void eti_qcopy_rows(const eti_qgemm_micro *micro, const int8_t *from, size_t k, 
 static size_t block_rows(const eti_qgemm_job *p) {
   const size_t each = row_bytes(p) + 1, tile = p->micro->rows_of_a_tile;
   const size_t wanted = eti_at_least(FEW_ROWS, p->micro->rows_of_a_block);
-  const size_t few = eti_at_most(wanted, MAX_BYTES / each);
+  const size_t most = p->micro->rows_of_a_block > 0 ? TILES_BYTES : MAX_BYTES;
+  const size_t few = eti_at_most(wanted, most / each);
   const size_t rows = eti_at_least(eti_at_least(BLOCK_BYTES / each, few) / tile, 1) * tile;
   return eti_at_most(rows, p->m);
 }

@@ -15,7 +15,9 @@ typedef struct amx_block {
   const char *rows[2], *panels[2];
   size_t row_step;  // bytes from row to row
   size_t words, steps, last;
-  size_t ahead;  // bytes from a panel to the one that is prefetched meanwhile; or 0
+  // Memory that is prefetched meanwhile: bytes from each panel to it, bytes of it, and how many of
+  // them in a step.
+  size_t ahead, ahead_bytes, ahead_step;
 } amx_block;
 
 // Sets the sizes of tiles of so many rows: sums are tiles 0 to 3, rows 4 and 5, weights 6 and 7. If
@@ -38,21 +40,35 @@ INLINE amx_block next_step(amx_block b) {
   return b;
 }
 
-// Prefetches tiles of weights to the L2 cache: loads of tiles do not wake hardware prefetchers.
-INLINE void prefetch_step(const amx_block *b) {
-  for (size_t i = 0; i < 2 * TILE_WORDS && b->ahead > 0; i++) {
-    const uintptr_t panel = (uintptr_t)b->panels[i / TILE_WORDS];
-    __builtin_prefetch((const void *)(panel + b->ahead + i % TILE_WORDS * AMX_BYTES), 0, 2);
+// Sets what block `which` of n blocks of rows prefetches: its share of the panels that are needed
+// after theirs, `next` bytes away (0: none), and a single one the two panels after its own.
+INLINE void amx_share_ahead(amx_block *b, size_t which, size_t n, size_t next, size_t panel_bytes) {
+  const size_t lines = next == 0 ? 0 : ((b->steps - 1) * b->words + b->last);
+  const size_t from = which * lines / n, to = (which + 1) * lines / n;
+  b->ahead = (n > 1 ? next : 2 * panel_bytes) + from * AMX_BYTES;
+  b->ahead_bytes = (to - from) * AMX_BYTES;
+  b->ahead_step = (TILE_WORDS + n - 1) / n * AMX_BYTES;
+}
+
+// Prefetches what step i has to of two later panels, to the L2 cache. Loads of tiles do not wake
+// hardware prefetchers, but these do, as they are one line after the other: so more lines can be
+// under way than a core waits for by itself.
+INLINE void prefetch_step(const amx_block *b, const uintptr_t *later, size_t i) {
+  const size_t from = i * b->ahead_step, most = from + b->ahead_step;
+  const size_t to = most < b->ahead_bytes ? most : b->ahead_bytes;
+  for (size_t at = from; at < to; at += AMX_BYTES) {
+    __builtin_prefetch((const void *)(later[0] + at), 0, 2);
+    __builtin_prefetch((const void *)(later[1] + at), 0, 2);
   }
 }
 
 // Adds the products of a step with all four tiles.
 INLINE void add_step(const amx_block *b, bool two_rows, bool two_panels) {
   AMX_LOAD(4, b->rows[0], b->row_step);
-  AMX_LOAD(6, b->panels[0], AMX_BYTES);
+  AMX_LOAD_PASSING(6, b->panels[0], AMX_BYTES);
   AMX_PRODUCT(0, 4, 6);
   if (two_panels) {
-    AMX_LOAD(7, b->panels[1], AMX_BYTES);
+    AMX_LOAD_PASSING(7, b->panels[1], AMX_BYTES);
     AMX_PRODUCT(1, 4, 7);
   }
   if (two_rows) {
@@ -73,9 +89,9 @@ INLINE void load_rows(const amx_block *b, size_t i, bool is_last) {
 
 INLINE void load_weights(const amx_block *b, size_t i, bool is_last) {
   if (is_last) {
-    AMX_LOAD(7, b->panels[i], AMX_BYTES);
+    AMX_LOAD_PASSING(7, b->panels[i], AMX_BYTES);
   } else {
-    AMX_LOAD(6, b->panels[i], AMX_BYTES);
+    AMX_LOAD_PASSING(6, b->panels[i], AMX_BYTES);
   }
 }
 
@@ -110,8 +126,9 @@ INLINE void add_step_by_turns(const amx_block *b, bool is_last, bool two_rows, b
 // Adds the products of all steps to tiles of sums.
 INLINE void amx_add_products(amx_block b, bool two_rows, bool two_panels) {
   const bool is_even = b.last == b.words;
+  const uintptr_t later[2] = {(uintptr_t)b.panels[0] + b.ahead, (uintptr_t)b.panels[1] + b.ahead};
   for (size_t left = b.steps; left > 0; left--) {
-    prefetch_step(&b);
+    prefetch_step(&b, later, b.steps - left);
     if (is_even) {
       add_step(&b, two_rows, two_panels);
     } else if (left > 1) {

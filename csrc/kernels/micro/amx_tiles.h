@@ -36,6 +36,10 @@ static inline void amx_end(void) {
 
 // Rows in memory are `step` bytes apart.
 #define AMX_LOAD(tile, from, step) AMX_MOVE("tileloadd (%0,%1,1), %%tmm" #tile, from, step)
+// As AMX_LOAD, for memory that is not read again soon: it does not displace what is in the
+// first-level cache.
+#define AMX_LOAD_PASSING(tile, from, step) \
+  AMX_MOVE("tileloaddt1 (%0,%1,1), %%tmm" #tile, from, step)
 #define AMX_STORE(to, step, tile) AMX_MOVE("tilestored %%tmm" #tile ", (%0,%1,1)", to, step)
 #define AMX_MOVE(text, at, step) __asm__ volatile(text : : "r"(at), "r"((size_t)(step)) : "memory")
 

@@ -66,16 +66,16 @@ static void columns(const eti_btile *t, size_t row, size_t m, bool two_rows) {
     const size_t left = t->n - c, n = left < BLOCK_COLUMNS ? left : BLOCK_COLUMNS;
     const bool two_panels = n > NR;
     const uint16_t *const w = t->w + c / NR * t->w_step;
-    const amx_block b = {
+    amx_block b = {
         .rows = {a, a + AMX_ROWS * t->a_step},
         .panels = {(const char *)w, (const char *)(two_panels ? w + t->w_step : w)},
         .row_step = t->a_step,
         .words = TILE_WORDS,
         .steps = (t->pairs + TILE_WORDS - 1) / TILE_WORDS,
         .last = last_of(t),
-        // The first rows read weights from memory, the others from the L2 cache.
-        .ahead = row == 0 && t->next > 0 ? 2 * t->w_step * sizeof *w : 0,
     };
+    amx_share_ahead(&b, row / BLOCK_ROWS, (t->m + BLOCK_ROWS - 1) / BLOCK_ROWS, t->next,
+                    t->w_step * sizeof *w);
     const float *const start = t->bias == NULL ? zeros : t->bias + c;
     float *const out = t->out + row * t->out_step + c;
     if (n % NR == 0) {

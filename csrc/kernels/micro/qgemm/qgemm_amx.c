@@ -116,9 +116,8 @@ INLINE void rows_of_tiles(const eti_qtile *t, const cut *c, size_t first, size_t
       .words = c->quads,
       .steps = c->steps,
       .last = c->last,
-      // The first tiles of rows read weights from memory, the others from the L2 cache.
-      .ahead = first == 0 && t->next > 0 ? 2 * panel : 0,
   };
+  amx_share_ahead(&b, first / c->rows / 2, (c->row_tiles + 1) / 2, t->next, panel);
   for (size_t column = 0; column < t->n; column += BLOCK_COLUMNS) {
     const bool two_panels = t->n - column > NR;
     const char *const w = (const char *)t->w + column / NR * panel;

@@ -24,6 +24,7 @@ from executorch_py.testing.comparison import (
     Tolerance,
     compare_values,
 )
+from executorch_py.testing.export_difference import export_difference
 from executorch_py.testing.file_values import TracedFile
 from executorch_py.testing.not_finite import explain_not_finite
 from executorch_py.testing.quantization_step import is_quantized, output_steps
@@ -144,8 +145,12 @@ def verify_program(
     layers = WinogradLayers(program, method)
     report = compare_runs(exported, run, model, args, kwargs, rtol, atol, values, layers)
     if not report.ok:
-        draws = draws_of_program(exported) or draws_of_model(model, args, kwargs)
-        lines = [f"method '{method}' differs from eager torch", draws, report.failure()]
+        cause = (
+            draws_of_program(exported)
+            or draws_of_model(model, args, kwargs)
+            or export_difference(model, args, kwargs)
+        )
+        lines = [f"method '{method}' differs from eager torch", cause, report.failure()]
         raise ParityError("\n".join(line for line in lines if line)) from report.cause
     return report
 

@@ -93,7 +93,9 @@ def _measured(architecture: Architecture, column: str, stage: Stage) -> dict[str
     try:
         report = program.verify(model, *inputs)
     except ParityError as error:
-        return {**record, "status": "differs", "error": str(error)[:4000]}
+        is_export = "The graph that torch.export makes" in str(error)
+        status = "refused" if is_export else "differs"
+        return {**record, "status": status, "error": str(error)[:4000]}
     except Exception as error:
         trace = traceback.format_exc()[-6000:]
         text = f"{type(error).__name__}: {error}"[:4000]

@@ -41,6 +41,11 @@ REASONS = (
         r"CalibrationError: (\d+) observers saw NaN or infinity",
         r"quantize: \1 observers saw NaN or infinity in calibration",
     ),
+    (
+        "run",
+        r"The graph that torch\.export makes",
+        r"torch.export: its graph computes other numbers than the model, which asks for tracing",
+    ),
 )
 
 

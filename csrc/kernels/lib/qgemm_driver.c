@@ -164,6 +164,25 @@ void eti_row_qparams_get(const eti_row_qparams *numbers, size_t first, size_t n,
   }
 }
 
+// ---- rows in place
+
+enum { LEAST_IN_PLACE = 5 };  // rows for which the variant for rows of i8 is used
+
+// The same job with rows that are read where they lie: it needs no scratch. False if they have to
+// be copied.
+static bool reads_in_place(const eti_qgemm_job *p, eti_qgemm_job *near) {
+  const eti_qgemm_micro *const other = p->micro->of_i8;
+  const bool is_i8 = p->micro->form == ETI_QROWS_I8;
+  if (p->terms == NULL || p->groups != 1 || p->k == 0 || p->k % QUAD != 0) return false;
+  if (!is_i8 && (other == NULL || p->m < LEAST_IN_PLACE)) return false;
+  *near = *p;
+  if (is_i8) return true;
+  near->micro = other;
+  // Starts of rows in U8 follow those of rows as they are.
+  if (p->row_scales == NULL) near->starts -= eti_div_up(p->n, NR) * NR;
+  return true;
+}
+
 // ---- blocks
 
 static size_t slot_bytes(const eti_qgemm_job *p) {
@@ -171,6 +190,13 @@ static size_t slot_bytes(const eti_qgemm_job *p) {
 }
 
 size_t eti_qgemm_job_scratch(const eti_qgemm_job *p, size_t n_threads) {
+  eti_qgemm_job few;
+  if (reads_in_place(p, &few)) {
+    if (p->micro->form == ETI_QROWS_I8) return 0;
+    few = *p;  // a run for fewer rows, since sizes are bounds
+    few.m = LEAST_IN_PLACE - 1;
+    p = &few;
+  }
   if (p->k > MAX_SCRATCH / 2 / p->micro->rows_of_a_tile - 64) return 0;
   return slot_bytes(p) * (n_threads == 0 ? 1 : n_threads);
 }
@@ -181,7 +207,8 @@ typedef struct run {
   size_t chunk, n_chunks;  // panels of a group per unit
   size_t n_slots;
   eti_unit_queues units;
-  char *scratch;
+  bool in_place;
+  char *scratch;  // unless rows are in place
 } run;
 
 // The tile of the columns from a panel to another, and of all rows from `row` on.
@@ -229,7 +256,7 @@ static void run_slots(void *ctx, size_t begin, size_t end) {
   const eti_qgemm_job *const p = r->p;
   const size_t panels = eti_div_up(p->n, NR);
   for (size_t slot = begin; slot < end; slot++) {
-    char *const rows = r->scratch + slot * slot_bytes(p);
+    char *const rows = r->in_place ? NULL : r->scratch + slot * slot_bytes(p);
     size_t copied = SIZE_MAX, u;
     while (eti_take_unit(&r->units, slot, &u)) {
       const size_t which = u / r->n_chunks, group = which / r->n_blocks;
@@ -240,10 +267,10 @@ static void run_slots(void *ctx, size_t begin, size_t end) {
       t.m = m;
       // The slot's block before has read all weights of the group.
       if (copied != SIZE_MAX && first > 0 && r->n_chunks == 1) t.next = 0;
-      if (which != copied) copy_block(p, group, first, m, rows);
+      if (which != copied && !r->in_place) copy_block(p, group, first, m, rows);
       copied = which;
-      t.a = rows;
-      t.a_step = row_bytes(p);
+      t.a = r->in_place ? (const char *)p->terms + first * p->k : rows;
+      t.a_step = r->in_place ? p->k : row_bytes(p);
       (p->row_scales != NULL ? p->micro->tile_f32 : p->micro->tile_i8)(&t);
     }
   }
@@ -323,10 +350,12 @@ static void divide(run *r) {
 
 void eti_qgemm_job_run(const et_kernel_ctx *ctx, const eti_qgemm_job *p) {
   if (p->groups == 0 || p->m == 0 || p->n == 0) return;
-  const bool fits = eti_qgemm_job_scratch(p, 1) != 0;
+  eti_qgemm_job near;
+  const bool in_place = reads_in_place(p, &near), fits = eti_qgemm_job_scratch(p, 1) != 0;
   const size_t each = fits ? slot_bytes(p) : 1;
-  const size_t room = fits ? ctx->scratch_bytes / (each == 0 ? 1 : each) : 0;
-  run r = {.p = p, .scratch = ctx->scratch};
+  const size_t copies = fits ? ctx->scratch_bytes / (each == 0 ? 1 : each) : 0;
+  const size_t room = in_place ? SIZE_MAX : copies;
+  run r = {.p = in_place ? &near : p, .in_place = in_place, .scratch = ctx->scratch};
   if (room == 0) {
     et_parallel_for(ctx->pool, run_rows, &r, p->groups * p->m, SMALL / (p->n * (p->k + 1)) + 1);
     return;

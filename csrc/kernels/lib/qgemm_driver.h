@@ -23,6 +23,7 @@ typedef struct eti_qgemm_job {
   const int32_t *starts;
   const float *scales, *adds;
   eti_qrows_fn rows;
+  const int8_t *terms;  // the rows of the only group, if they follow each other in memory; or NULL
   eti_qpiece_fn piece;
   const void *ctx;
   void *out;  // i8, or f32 where row_scales is not NULL; the columns of groups side by side

@@ -123,19 +123,23 @@ INLINE void add_step_by_turns(const amx_block *b, bool is_last, bool two_rows, b
   ADD_LOADED(1);
 }
 
-// Adds the products of all steps to tiles of sums.
-INLINE void amx_add_products(amx_block b, bool two_rows, bool two_panels) {
-  const bool is_even = b.last == b.words;
-  const uintptr_t later[2] = {(uintptr_t)b.panels[0] + b.ahead, (uintptr_t)b.panels[1] + b.ahead};
-  for (size_t left = b.steps; left > 0; left--) {
-    prefetch_step(&b, later, b.steps - left);
-    if (is_even) {
-      add_step(&b, two_rows, two_panels);
-    } else if (left > 1) {
-      add_step_by_turns(&b, false, two_rows, two_panels);
-    } else {
-      add_step_by_turns(&b, true, two_rows, two_panels);
-    }
-    b = next_step(b);
+// Adds the products of step i to tiles of sums, and prefetches its share of `later`: where the
+// memory that is prefetched begins.
+INLINE void amx_add_step(amx_block *b, size_t i, const uintptr_t *later, bool two_rows,
+                         bool two_panels) {
+  prefetch_step(b, later, i);
+  if (b->last == b->words) {
+    add_step(b, two_rows, two_panels);
+  } else if (i + 1 < b->steps) {
+    add_step_by_turns(b, false, two_rows, two_panels);
+  } else {
+    add_step_by_turns(b, true, two_rows, two_panels);
   }
+  *b = next_step(*b);
+}
+
+// Adds the products of all steps.
+INLINE void amx_add_products(amx_block b, bool two_rows, bool two_panels) {
+  const uintptr_t later[2] = {(uintptr_t)b.panels[0] + b.ahead, (uintptr_t)b.panels[1] + b.ahead};
+  for (size_t i = 0; i < b.steps; i++) amx_add_step(&b, i, later, two_rows, two_panels);
 }

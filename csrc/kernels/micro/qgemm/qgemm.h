@@ -126,8 +126,12 @@ static inline bool eti_qwindows_are_valid(const eti_qwindows *w, size_t term_byt
          (w->n <= 1 || w->to_step >= w->pieces * w->bytes * term_bytes);
 }
 
-typedef struct eti_qgemm_micro {
-  eti_qrows form;         // of rows; start of a depthwise convolution is that of the form, too
+typedef struct eti_qgemm_micro eti_qgemm_micro;
+struct eti_qgemm_micro {
+  eti_qrows form;  // of rows; start of a depthwise convolution is that of the form, too
+  // A variant for many rows of i8 that are read where they lie, with tiles of one term or more, and
+  // nothing else; NULL: rows are copied to this variant's form, unless that is I8.
+  const eti_qgemm_micro *of_i8;
   size_t rows_of_a_tile;  // blocks of a multiple of so many rows fill all tiles
   // Rows that take as long to multiply as all weights take to be read, if that is more than other
   // variants need; or 0.
@@ -145,7 +149,7 @@ typedef struct eti_qgemm_micro {
   void (*copy_windows)(const eti_qwindows *w);
   // Puts quads of copied words in order; NULL for other forms.
   void (*arrange)(int16_t *words, size_t quads);
-} eti_qgemm_micro;
+};
 
 // Bytes of a term of a row.
 static inline size_t eti_qterm_bytes(eti_qrows form) {
@@ -161,6 +165,7 @@ extern const eti_qgemm_micro eti_qgemm_avxvnni;
 extern const eti_qgemm_micro eti_qgemm_avx512;
 extern const eti_qgemm_micro eti_qgemm_avx512vnni;
 extern const eti_qgemm_micro eti_qgemm_amx;
+extern const eti_qgemm_micro eti_qgemm_signed_amx;
 extern const eti_qgemm_micro eti_qgemm_neon;
 extern const eti_qgemm_micro eti_qgemm_neondot;
 extern const eti_qgemm_micro eti_qgemm_neoni8mm;

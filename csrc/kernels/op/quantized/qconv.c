@@ -96,6 +96,8 @@ static et_status read_conv(const et_kernel_ctx *ctx, et_value *const *args, qcon
   p->m = c->n_images * (size_t)(c->windows.rows * c->windows.columns);
   p->rows = patch_rows;
   p->piece = patch_piece;
+  if (eti_windows_are_pixels(&c->windows) && c->c_in == c->windows.channels)
+    p->terms = (const int8_t *)c->windows.images;
   p->ctx = c;
   p->out = out->data;
   p->out_step = (size_t)c_out;

@@ -54,6 +54,7 @@ static et_status read_product(const et_kernel_ctx *ctx, et_value *const *args, s
   *l = (qlinear){.in = in, .micro = p->micro};
   p->rows = copy_rows;
   p->piece = copy_piece;
+  p->terms = in->data;
   p->ctx = l;
   p->out = out->data;
   p->out_step = p->n;
@@ -136,6 +137,7 @@ et_status op_qlinear_float_out(et_kernel_ctx *ctx, et_value *const *args) {
     eti_row_qparams_get(&numbers, first, p.m, scales, zeros);
     eti_qgemm_job_run(ctx, &p);
     part.data = (char *)part.data + p.m * p.k;
+    p.terms = part.data;
     p.out = (float *)p.out + p.m * p.n;
   }
   return ET_OK;

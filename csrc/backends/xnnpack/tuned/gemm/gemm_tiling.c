@@ -42,7 +42,12 @@ eti_xnn_tile eti_xnn_f32_tile(eti_xnn_tile least, size_t n_rows, size_t n_cols, 
     const size_t in_cache = CACHE_BYTES / row_bytes / least.rows;
     blocks = divide_up(n_blocks, divide_up(n_blocks, in_cache < 1 ? 1 : in_cache));
   }
-  cut_for_threads(&panels, n_panels, &blocks, n_blocks, n_threads);
+  const bool shares_rows =
+      n_blocks > 2 * n_panels || (weight_bytes <= CACHE_BYTES && n_blocks >= 4 * n_threads);
+  if (shares_rows)
+    cut_for_threads(&blocks, n_blocks, &panels, n_panels, n_threads);
+  else
+    cut_for_threads(&panels, n_panels, &blocks, n_blocks, n_threads);
   return (eti_xnn_tile){blocks * least.rows, panels * least.cols};
 }
 

@@ -15,8 +15,9 @@ typedef struct eti_xnn_tile {
 
 // f32: all rows and columns in one call, so that each weight is loaded from memory once. If the
 // weights fit a second-level cache they are loaded from it; then a call has as many rows as fit
-// with them. For several threads columns are cut into panels and, if these are too few, rows into
-// blocks.
+// with them. Several threads share rows if there are many or if all read the weights from a cache:
+// then each reads what it wrote in the operator before. Otherwise they share columns. If that gives
+// too few calls, the others are cut, too.
 // `least`: the rows and columns of a kernel's own tile, of which all tiles are multiples.
 eti_xnn_tile eti_xnn_f32_tile(eti_xnn_tile least, size_t n_rows, size_t n_cols, size_t row_bytes,
                               size_t weight_bytes, size_t n_threads);

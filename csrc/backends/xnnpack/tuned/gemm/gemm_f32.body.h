@@ -56,12 +56,12 @@ INLINE void prefetch_residual(size_t n_rows, const target *t) {
 }
 
 // A part of the next panel of weights, which a tile prefetches from memory, some bytes for each k.
-typedef struct ahead {
+typedef struct next_part {
   const char *at;
   size_t step;
-} ahead;
+} next_part;
 
-INLINE void prefetch(ahead *f, const float *weights) {
+INLINE void prefetch(next_part *f, const float *weights) {
   _mm_prefetch((const char *)(weights + K_AHEAD * COLS), _MM_HINT_T0);
 #ifdef PREFETCHES_PANELS
   _mm_prefetch((const char *)(weights + K_AHEAD * COLS + LANES), _MM_HINT_T0);
@@ -74,7 +74,7 @@ INLINE void prefetch(ahead *f, const float *weights) {
 
 // Adds n products to each sum: rows[i][k] times the weights of k.
 INLINE void accumulate(tile *b, size_t n_rows, const float *const *rows, const float *weights,
-                       size_t n, ahead *f) {
+                       size_t n, next_part *f) {
   for (size_t k = 0; k < n; k++) {
     prefetch(f, weights + k * COLS);
     const VEC w0 = V_LOAD(weights + k * COLS);
@@ -197,7 +197,7 @@ static size_t share_of_panel(size_t n_rows) {
 // ---- gemm: rows of one matrix
 
 INLINE void rows_of_matrix(size_t n_rows, bool is_half, size_t n, const float *a, size_t a_bytes,
-                           const float *w, const target *t, ahead f) {
+                           const float *w, const target *t, next_part f) {
   const float *rows[ROWS];
   for (size_t i = 0; i < n_rows; i++) rows[i] = add_bytes(a, i * a_bytes);
   tile b;
@@ -217,7 +217,7 @@ static void multiply(size_t n_rows, size_t n, const float *a, size_t a_bytes, co
   const size_t step = share_of_panel(n_rows);
   for (;;) {
     target rows = t;
-    ahead f = {(const char *)(panel + (n + 1) * COLS), t.n_cols > COLS ? step : 0};
+    next_part f = {(const char *)(panel + (n + 1) * COLS), t.n_cols > COLS ? step : 0};
     for (size_t i = 0, m; i < n_rows; i += m, rows = next_rows(rows, m)) {
       const float *const at = add_bytes(a, i * a_bytes);
       m = tile_rows(n_rows - i);
@@ -259,7 +259,7 @@ typedef struct taps {
 } taps;
 
 INLINE void rows_of_taps(size_t n_rows, bool is_half, const taps *p, const float *w,
-                         const target *t, ahead f) {
+                         const target *t, next_part f) {
   tile b;
   prefetch_residual(n_rows, t);
   start(&b, n_rows, is_half, w);
@@ -289,7 +289,7 @@ static void convolve(size_t n_rows, const void *const *a, taps p, const float *p
   const size_t n = p.n * p.elements, step = share_of_panel(n_rows);
   for (;;) {
     target rows = t;
-    ahead f = {(const char *)(panel + (n + 1) * COLS), t.n_cols > COLS ? step : 0};
+    next_part f = {(const char *)(panel + (n + 1) * COLS), t.n_cols > COLS ? step : 0};
     for (size_t i = 0, m; i < n_rows; i += m, rows = next_rows(rows, m)) {
       m = tile_rows(n_rows - i);
       for (size_t k = 0; k < m; k++) p.at[k] = a + (i + k) / ROWS * p.n * ROWS + (i + k) % ROWS;

@@ -151,9 +151,10 @@ static void a_product_adds_a_residual_with_the_same_bits(void) {
 static void a_convolution_does_for_images_down_to_a_pixel(void) {
   static const int32_t sizes[][2][4] = {{{2, SIDE, SIDE, K}, {2, SIDE, SIDE, N}},
                                         {{1, 1, 1, K}, {1, 1, 1, N}},
+                                        {{1, 1, 2, K}, {1, 1, 2, N}},
                                         {{2, 3, 4, K}, {2, 3, 4, N}}};
   const x_graph g = conv_graph();
-  for (size_t n = 1; n <= 3; n++) EXPECT(fuses(&g, n, sizes, 0));
+  for (size_t n = 1; n <= 4; n++) EXPECT(fuses(&g, n, sizes, 0));
 }
 
 static void a_residual_that_is_broadcast_is_added_apart(void) {

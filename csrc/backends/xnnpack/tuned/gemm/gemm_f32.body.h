@@ -252,7 +252,7 @@ void KERNEL(gemm_add)(size_t n_rows, size_t n_cols, size_t k_bytes, const void *
 typedef struct taps {
   const void *const
       *at[ROWS];        // tap s of row i is at[i][s * step]; with ROWS rows, at[0][ROWS s + i]
-  size_t step;          // ROWS, or 1 for a single row
+  size_t step;          // ROWS, or 1: the taps of a row follow each other
   size_t n, elements;   // the number of taps and the elements of each
   size_t offset_bytes;  // added to pointers other than `zero`
   const void *zero;
@@ -291,8 +291,10 @@ static void convolve(size_t n_rows, const void *const *a, taps p, const float *p
     target rows = t;
     next_part f = {(const char *)(panel + (n + 1) * COLS), t.n_cols > COLS ? step : 0};
     for (size_t i = 0, m; i < n_rows; i += m, rows = next_rows(rows, m)) {
-      m = tile_rows(n_rows - i);
-      for (size_t k = 0; k < m; k++) p.at[k] = a + (i + k) / ROWS * p.n * ROWS + (i + k) % ROWS;
+      m = p.step == 1 ? 1 : tile_rows(n_rows - i);
+      if (p.step == 1) p.at[0] = a + i * p.n;
+      for (size_t k = 0; k < m && p.step == ROWS; k++)
+        p.at[k] = a + (i + k) / ROWS * p.n * ROWS + (i + k) % ROWS;
       FOR_ROWS(rows_of_taps, m, t.n_cols <= LANES, &p, panel, &rows, f)
       f.at += f.step * n;
     }
@@ -334,7 +336,7 @@ void KERNEL_1_ROW(igemm)(size_t n_rows, size_t n_cols, size_t k_bytes, size_t ta
                          const void **a, const void *w, void *c, size_t row_bytes,
                          size_t panel_bytes, size_t offset_bytes, const void *zero,
                          const void *limits) {
-  ET_ASSERT(n_rows == 1 && limits != NULL && k_bytes % sizeof(float) == 0 && taps_bytes > 0 &&
+  ET_ASSERT(limits != NULL && k_bytes % sizeof(float) == 0 && taps_bytes > 0 &&
             taps_bytes % sizeof *a == 0);
   convolve(n_rows, a, taps_of(1, taps_bytes, k_bytes, offset_bytes, zero), w,
            target_of(c, row_bytes, n_cols, limits), panel_bytes);
@@ -344,7 +346,7 @@ void KERNEL_1_ROW(igemm_add)(size_t n_rows, size_t n_cols, size_t k_bytes, size_
                              const void **a, const void *w, void *c, size_t row_bytes,
                              size_t panel_bytes, size_t offset_bytes, const void *zero,
                              const void *residual) {
-  ET_ASSERT(n_rows == 1 && residual != NULL && k_bytes % sizeof(float) == 0 && taps_bytes > 0 &&
+  ET_ASSERT(residual != NULL && k_bytes % sizeof(float) == 0 && taps_bytes > 0 &&
             taps_bytes % sizeof *a == 0);
   const eti_xnn_f32_residual *const r = residual;
   convolve(n_rows, a, taps_of(1, taps_bytes, k_bytes, offset_bytes, zero), w,

@@ -57,8 +57,8 @@ void eti_xnn_f32_gemm_6x16__avx2(size_t n_rows, size_t n_cols, size_t k_bytes, c
 // XNNPACK's interface of igemm micro-kernels, for rows whose taps are not contiguous. The
 // indirection buffer has taps_bytes for each 6 rows; its entry [6 s + i] points to tap s of row i.
 // offset_bytes are added to pointers other than `zero`. Taps that are `zero` in all rows computed
-// together are skipped, even if their weights are infinite or NaN. igemm_1x16 is for a single row:
-// entry [s] of its indirection buffer points to tap s.
+// together are skipped, even if their weights are infinite or NaN. The indirection buffer of
+// igemm_1x16 has taps_bytes for each row, whose entry [s] points to tap s.
 void eti_xnn_f32_igemm_6x16__avx2(size_t n_rows, size_t n_cols, size_t k_bytes, size_t taps_bytes,
                                   const void **a, const void *w, void *c, size_t row_bytes,
                                   size_t panel_bytes, size_t offset_bytes, const void *zero,

@@ -31,12 +31,13 @@ static void add_to_gemm(struct gemm_context *c, const eti_xnn_gemm_table *t, ptr
   set_residual(&c->params, bytes);
 }
 
-// A convolution to a single pixel has an indirection buffer for a single row.
-static void add_to_igemm(struct igemm_context *c, const eti_xnn_gemm_table *t, bool is_single_row,
-                         ptrdiff_t bytes) {
+// XNNPACK has made the indirection buffer for the kernel that it chose, of one row or of all.
+static void add_to_igemm(struct igemm_context *c, const eti_xnn_gemm_table *t, ptrdiff_t bytes) {
+  const eti_xnn_fn chosen = (eti_xnn_fn)c->ukernel.function[XNN_UARCH_DEFAULT];
+  const bool is_1_row = chosen == t->igemm_1_row || chosen == t->igemm_add_1_row;
+  ET_ASSERT(is_1_row || chosen == t->igemm || chosen == t->igemm_add);
   for (size_t u = 0; u < XNN_MAX_UARCH_TYPES; u++)
-    c->ukernel.function[u] =
-        (xnn_igemm_ukernel_fn)(is_single_row ? t->igemm_add_1_row : t->igemm_add);
+    c->ukernel.function[u] = (xnn_igemm_ukernel_fn)(is_1_row ? t->igemm_add_1_row : t->igemm_add);
   set_residual(&c->params, bytes);
 }
 
@@ -65,7 +66,7 @@ static enum xnn_status set_up(const struct xnn_operator_data *opdata,
   } else {
     ET_ASSERT(op->ukernel.type == xnn_microkernel_type_igemm &&
               op->ukernel.igemm.nr == t->layout.nr);
-    add_to_igemm(&op->context.igemm.igemm, t, op->output_height * op->output_width == 1, bytes);
+    add_to_igemm(&op->context.igemm.igemm, t, bytes);
   }
   return status;
 }

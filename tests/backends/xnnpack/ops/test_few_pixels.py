@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from support.tolerance import F32_LAYERS, assert_near
 from torch import nn
 
 from executorch_py.backends.xnnpack import XnnpackPartitioner
@@ -25,7 +26,7 @@ def test_every_pixel_of_a_small_result_is_that_of_eager_torch(channels: int, bat
     for n in [*range(1, 12), 20]:
         x = torch.randn(batch, 2, 3, n)
         (y,) = method.execute([x])
-        torch.testing.assert_close(torch.as_tensor(y), model(x).detach(), rtol=1e-5, atol=1e-5)
+        assert_near(torch.as_tensor(y), model(x).detach(), F32_LAYERS)
 
 
 @pytest.mark.parametrize("length", range(2, 20))

@@ -115,6 +115,20 @@ def test_linear_layers_sum_exactly_and_round_once(shape: tuple[int, ...], n: int
         check_everywhere(own.qlinear_float.out, integers(*shape), scale, zero_point, *given)
 
 
+# Blocks of 64 rows would leave a single one.
+@pytest.mark.parametrize("rows", [65, 129, 193, 449])
+def test_threads_share_any_number_of_rows(rows: int) -> None:
+    x, given = integers(rows, 132), columns(integers(1, 37, 132), 5, 37)
+    args, out = [x, *given, -20, -128, 127], [Out(torch.int8, (rows, 37))]
+    for isa in isas_and_dots():
+        with isa_limit(isa):
+            (alone,) = run_op("executorch_py::qlinear.out", *args, out=out, prepared=True)
+            (shared,) = run_op(
+                "executorch_py::qlinear.out", *args, out=out, prepared=True, threads=2
+            )
+        assert torch.equal(alone, shared), isa
+
+
 def test_sums_beyond_32_bits_wrap_and_odd_numbers_end_at_a_limit() -> None:
     x = torch.full((1, 4), -128, dtype=torch.int8)
     matrices = torch.full((1, 4, 4), -128, dtype=torch.int8)

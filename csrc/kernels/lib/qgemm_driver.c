@@ -341,6 +341,8 @@ static void divide(run *r) {
   }
   const size_t blocks = eti_div_up(p->m, block);
   r->block = eti_at_most(eti_div_up(eti_div_up(p->m, blocks), tile) * tile, most);
+  // A variant for rows in place takes two rows or more.
+  while (r->in_place && p->m > 1 && p->m % r->block == 1) r->block += tile;
   r->n_blocks = eti_div_up(p->m, r->block);
   const size_t chunk = eti_div_up(share, eti_div_up(share, near));
   r->chunk = chunk < panels ? eti_div_up(chunk, LINE_PANELS) * LINE_PANELS : chunk;

@@ -129,8 +129,9 @@ static inline bool eti_qwindows_are_valid(const eti_qwindows *w, size_t term_byt
 typedef struct eti_qgemm_micro eti_qgemm_micro;
 struct eti_qgemm_micro {
   eti_qrows form;  // of rows; start of a depthwise convolution is that of the form, too
-  // A variant for many rows of i8 that are read where they lie, with tiles of one term or more, and
-  // nothing else; NULL: rows are copied to this variant's form, unless that is I8.
+  // A variant for rows of i8 that are read where they lie, with tiles of two rows or more and of
+  // one term or more, and nothing else; NULL: rows are copied to this variant's form, unless it is
+  // I8.
   const eti_qgemm_micro *of_i8;
   size_t rows_of_a_tile;  // blocks of a multiple of so many rows fill all tiles
   // Rows that take as long to multiply as all weights take to be read, if that is more than other
